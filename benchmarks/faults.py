@@ -26,10 +26,10 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure import __main__ as measuring
-from measure.cache import plausibility
 from measure.cache.folders import Workloads
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
+from measure.published import contributed_checks
 from report.paper import load
 
 ROOT = Path(__file__).parents[1]
@@ -81,7 +81,7 @@ def reading(table: Path, data: Path) -> Answer:
     def read() -> None:
         machine = table.parent.name if table.parent.parent.name == "machines" else "none"
         if machine != "none":
-            plausibility.check(table.parent, Workloads(data).rows(Workload))
+            contributed_checks.check(table.parent, Workloads(data).rows(Workload))
         load(data, REFERENCES, [machine], everything=True)  # others' measurements are as they were, and take time
 
     return read

@@ -13,13 +13,16 @@ from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from measure.cache import hand_kept, predictions, records, trace_records, workload_records
+from measure.cache import predictions, records, trace_records, workload_records
 from measure.cache.schema import MOST, TABLES, Column
+from measure.published import records as published_records
 from report import facts
 from report.paper import printed
 
 # The order of the tables, whichever module was imported first
-MODULES = [module.__name__ for module in (records, workload_records, trace_records, predictions, hand_kept, printed)]
+MODULES = [
+    module.__name__ for module in (records, workload_records, trace_records, predictions, published_records, printed)
+]
 TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}
 FRICTIONLESS_TYPES = {str: "string", int: "integer", float: "number", Decimal: "number"}
 DESCRIPTOR = "datapackage.json"

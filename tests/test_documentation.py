@@ -29,8 +29,8 @@ from helpers.world import WORLD
 from examples import tiny
 from measure import __main__ as measure_command
 from measure.cache import table
-from measure.cache.hand_kept import Chip
 from measure.machine import devices
+from measure.published.records import Chip
 from measure.verbs import model as one_model
 from measure.verbs.flags import VERBS, parser_of
 from measure.verbs.measure import parser as measure_parser

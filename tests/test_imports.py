@@ -16,10 +16,13 @@ FILES = {
 
 TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in FILES.items()}
 
-SHARED = ("measure.cache", "measure.domain", "measure.errors", "measure.predicting")
+SHARED = ("measure.cache", "measure.domain", "measure.errors", "measure.predicting", "measure.published.records")
 """What ``report`` may import of ``measure``."""
 
-ORDER = "errors, domain, cache, machine, models, counting, timing, roofs, traces, profiling, predicting, run, verbs"
+ORDER = (
+    "errors, domain, cache, machine, models, counting, published, timing, roofs, traces, profiling, predicting, run, "
+    "verbs"
+)
 """The rooms of ``measure``: each imports only from rooms on its left. The package itself and ``__main__`` come last."""
 
 

@@ -3,11 +3,13 @@
 import importlib.metadata
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from measure.cache import table
-from measure.cache.hand_kept import Chip
 from measure.cache.schema import file_of
 from measure.errors import UserError
+
+Record = TypeVar("Record")
 
 DISTRIBUTION = "roofwright"  # the project's name for pip
 ROOT = Path(__file__).parents[2]  # the clone, or the folder of installed packages
@@ -25,12 +27,11 @@ def project_folder() -> Path:
     raise UserError(f"the installation has no {SETTINGS_FILE}; install {DISTRIBUTION} again, or work in a clone")
 
 
-def read_chips(data: Path) -> list[Chip]:
-    """Return the project's chips and those of a data folder, whose rows replace the project's of the same key."""
-    paths = {file_of(Chip, folder).resolve(): None for folder in (project_folder() / "data", data)}
-    rows: list[Chip] = []
-    for path in paths:
-        rows = table.merged(rows, table.read(path, Chip))
+def read_both(record: type[Record], data: Path) -> list[Record]:
+    """Read a table of this project and of a data folder, whose rows replace the project's of the same key."""
+    rows: list[Record] = []
+    for path in dict.fromkeys(file_of(record, folder).resolve() for folder in (project_folder() / "data", data)):
+        rows = table.merged(rows, table.read(path, record))
     return rows
 
 

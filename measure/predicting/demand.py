@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.predictions import AUDIO, CONVOLUTIONAL, DECODING, DENSE, DEPTHWISE, LANGUAGE
-from measure.cache.project import read_chips
+from measure.cache.project import read_both
 from measure.cache.records import Environment, RoofMeasurement
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.words import FULL_PRECISION, LAYER_KINDS, TF32
+from measure.published.records import Chip
 
 Numbers = NDArray[np.float64]
 
@@ -168,7 +169,7 @@ class PredictedDevice:
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
     """Return the chips of ``chips.csv`` by each of their folded names."""
-    by_name, devices = rows_by_name(read_chips(data)), {}
+    by_name, devices = rows_by_name(read_both(Chip, data)), {}
     for chip in {rows[0].chip for rows in by_name.values()}:
         rows = by_name[fold_name(chip)]
         memory_byte = max((row.memory_byte for row in rows if row.memory_byte), default=None)

@@ -12,7 +12,6 @@ import numpy as np
 
 from measure.cache import table
 from measure.cache.folders import Workloads
-from measure.cache.hand_kept import PublishedTiming, PublishedTokens
 from measure.cache.predictions import ANY, HERE, LANGUAGE, Setting, release
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Layer, Operator, PublishedCount, PublishedKind, Workload
@@ -33,6 +32,7 @@ from measure.predicting.demand import (
     of_chips,
     of_machines,
 )
+from measure.published.records import PublishedTiming, PublishedTokens
 
 VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # how a model is run that is predicted
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains

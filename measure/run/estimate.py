@@ -6,7 +6,7 @@ from functools import cached_property
 from math import inf, log
 
 from measure.cache.folders import Workloads
-from measure.cache.project import read_chips
+from measure.cache.project import read_both
 from measure.cache.records import RoofMeasurement, Sample
 from measure.cache.workload_records import Workload
 from measure.domain import variants
@@ -16,6 +16,7 @@ from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.values import si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
+from measure.published.records import Chip
 from measure.run.cell_tasks import CellTask, RoundTask
 from measure.run.processes import FORKS, origin
 from measure.run.request import Request
@@ -117,7 +118,7 @@ def datasheet(cache: RunCache) -> Roof | None:
     """Return the roof of a GPU by its datasheet; None for a processor: a machine may have a few of its cores."""
     if cache.environment.device == "cpu":
         return None
-    chips = rows_by_name(read_chips(cache.workloads.data))
+    chips = rows_by_name(read_both(Chip, cache.workloads.data))
     sheet = chips.get(fold_name(cache.environment.name))
     return datasheet_roof(sheet) if sheet else None
 

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache import table
-from measure.cache.project import read_chips
+from measure.cache.project import read_both
 from measure.cache.schema import TABLES
 from measure.cache.trace_records import TraceDevice, TraceOperator, TraceStep
 from measure.cache.traces import MEASURED, traces_folder
 from measure.domain.chips import fold_name, rows_by_name
 from measure.errors import UserError, unknown
 from measure.machine.environment import version
+from measure.published.records import Chip
 from measure.traces.reading import GpuProperties, Trace
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ UNNAMED = "unnamed"  # the network in the folder's name, if nothing names it
 
 def chip_names(data: Path) -> dict[str, str]:
     """Return the chips of ``chips.csv`` by each of their folded names."""
-    rows = rows_by_name(read_chips(data))
+    rows = rows_by_name(read_both(Chip, data))
     return {name: found[0].chip for name, found in rows.items()}
 
 

@@ -20,9 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from measure.cache import handed_in, plausibility
 from measure.cache.folders import ADDED, FILES, Folder, MachineFolder, Workloads, machine_names
-from measure.cache.handed_in import shareable
 from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run, Sample
 from measure.cache.schema import TABLES
 from measure.cache.table import in_turn
@@ -30,6 +28,8 @@ from measure.cache.workload_records import Workload
 from measure.domain.models import ALL_MEASURED, MEASURED_SHAPES
 from measure.errors import UserError, as_called, printable, quote
 from measure.machine.environment import folder_name
+from measure.published import contributed, contributed_checks
+from measure.published.contributed import shareable
 from measure.verbs.flags import check_folder, check_folder_name
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
@@ -111,9 +111,9 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
     """Check the machine in a folder or zip, and add it. Return its name here and the cells that it measured."""
     workloads = Workloads(flags.data)
     known = workloads.rows(Workload)
-    with handed_in.opened(source) as given:
-        counts = plausibility.check_counts(given.folder)
-        plausibility.check(given.folder, [*known, *(row for row, _, _ in counts)])
+    with contributed.opened(source) as given:
+        counts = contributed_checks.check_counts(given.folder)
+        contributed_checks.check(given.folder, [*known, *(row for row, _, _ in counts)])
         tables = Folder(given.folder).tables()
         newest = max(tables[Environment], key=attrgetter("recorded_at"))
         if len(flags.sources) == 1:
@@ -124,7 +124,7 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
             own = unicodedata.normalize("NFC", own)  # zips from macOS take letters and their accents apart
             name = own = re.sub(r"[^\w.-]+", "-", own).strip("-._")[:60] or "machine"
         check_folder_name(name)
-        new = plausibility.new(counts, known)
+        new = contributed_checks.new(counts, known)
     for number in count(2):
         place = MachineFolder(flags.data, name).folder
         check_folder(place, "--machine")

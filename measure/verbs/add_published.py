@@ -13,13 +13,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from measure.cache import foreign, table
-from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
-from measure.cache.project import read_chips
-from measure.cache.published_limits import Limits
+from measure.cache import table
+from measure.cache.project import read_both
 from measure.cache.schema import TABLES, file_of
 from measure.domain.chips import fold_name
 from measure.errors import UserError, as_called, quote
+from measure.published import loose_csv
+from measure.published.limits import Limits
+from measure.published.records import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
 from measure.verbs.flags import check_writable
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
@@ -31,10 +32,10 @@ AGREES = 0.02  # the relative rounding error allowed between rate times time and
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, with nothing added."""
     file = Path(flags.file)
-    record, found = foreign.read(file, RECORDS)
+    record, found = loose_csv.read(file, RECORDS)
     # A device is spelled as in the chips' table; without a row there it has no roof
     chips_path = file_of(Chip, flags.data)
-    chips = read_chips(flags.data)
+    chips = read_both(Chip, flags.data)
     spelled = {fold_name(name): name.strip() for chip in chips for name in (*chip.alias.split(";"), chip.chip)}
     limits = Limits(flags.data, chips)
     rows = []

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.foreign import decode
 from measure.cache.records import Environment
 from measure.cache.schema import SHAPE
 from measure.domain.latency import Cell
@@ -31,6 +30,7 @@ from measure.errors import UserError, as_called
 from measure.machine.environment import folder_name
 from measure.models import catalog
 from measure.profiling import ncu_csv, ncu_rep
+from measure.published.loose_csv import decode
 from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.task import RunCache
 from measure.run.worker import IsolatedCalls

@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from measure.cache.folders import FILES, MachineFolder, Workloads, machine_names
-from measure.cache.handed_in import SUMS, shareable, sums_of
 from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.cache.table import write
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
 from measure.errors import UserError, as_called
+from measure.published.contributed import SUMS, shareable, sums_of
 from measure.verbs.flags import parse_choices
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag

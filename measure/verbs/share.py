@@ -14,13 +14,13 @@ import re
 from operator import attrgetter
 from pathlib import Path
 
-from measure.cache import handed_in, plausibility
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.project import ROOT
 from measure.cache.records import Environment, Run
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
 from measure.machine.processor import output_of
+from measure.published import contributed, contributed_checks
 from measure.verbs.pack import find_machine, put_into_zip
 
 DEFAULTS = {"author": "Anonymous"}
@@ -47,9 +47,9 @@ def main(flags: argparse.Namespace) -> int:
 
 def check(zipped: Path, data: Path) -> None:
     """Raise UserError if ``add-machine`` would refuse a zip."""
-    with handed_in.opened(zipped) as given:
-        counts = plausibility.check_counts(given.folder)
-        plausibility.check(given.folder, [*Workloads(data).rows(Workload), *(row for row, _, _ in counts)])
+    with contributed.opened(zipped) as given:
+        counts = contributed_checks.check_counts(given.folder)
+        contributed_checks.check(given.folder, [*Workloads(data).rows(Workload), *(row for row, _, _ in counts)])
 
 
 def how_to_send(target: Path) -> list[str]:

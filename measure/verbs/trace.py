@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from measure.cache.project import read_chips
+from measure.cache.project import read_both
 from measure.cache.trace_records import TraceOperator
 from measure.cache.traces import StoredTrace, read_trace
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
@@ -22,6 +22,7 @@ from measure.domain.roofs import Roof
 from measure.domain.step_parts import COMMUNICATION, MEMORY, StepPart, difference, step_parts
 from measure.domain.values import latency, percent, plain, si
 from measure.errors import UserError
+from measure.published.records import Chip
 from measure.verbs.flags import check_one_output, parse_count
 from measure.verbs.terminal import Line, Table, aligned, markdown, text
 
@@ -73,7 +74,7 @@ def compared(data: Path, names: Sequence[str], show: Table | None) -> str:
 def _roof(data: Path, trace: StoredTrace) -> Roof | None:
     """Return the datasheet's roof of the chip."""
     chip = trace.devices[0].chip
-    rows = rows_by_name(read_chips(data)).get(fold_name(chip or ""))
+    rows = rows_by_name(read_both(Chip, data)).get(fold_name(chip or ""))
     return datasheet_roof(rows) if rows else None
 
 

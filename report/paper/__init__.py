@@ -12,13 +12,13 @@ import pandas as pd
 
 from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.hand_kept import Chip
 from measure.cache.schema import TABLES, file_of
 from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.latency import calm_rounds
 from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, LOAD, same_shape
+from measure.published.records import Chip
 from report import options
 from report.paper import cells, chips, elsewhere, hand_tables, workloads
 from report.paper import predictions as predictions_table

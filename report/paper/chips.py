@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from measure.cache.hand_kept import CHIP_KINDS, Chip
 from measure.domain.chips import chip_names, datasheet_roof, fold_name
 from measure.domain.roofs import Roof
 from measure.errors import UserError, quote
+from measure.published.records import CHIP_KINDS, Chip
 from report.paper import hand_tables
 from report.paper.frames import each
 

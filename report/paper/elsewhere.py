@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming
 from measure.cache.schema import file_of
 from measure.cache.workload_records import PublishedCount, PublishedKind
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import STEP, least_byte
+from measure.published.records import PublishedBandwidth, PublishedProduct, PublishedTiming
 from report.paper import hand_tables
 from report.paper.frames import compact, each, read_frame
 

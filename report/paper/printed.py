@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Annotated
 
 from measure.cache import schema
-from measure.cache.hand_kept import ChipPrecision, Note, Source
 from measure.cache.records import Environment
 from measure.cache.schema import NUMBER, Column, Form, one_of, table
 from measure.domain.words import VECTOR_EXTENSIONS
+from measure.published.records import ChipPrecision, Note, Source
 
 OURS = "roofwright"  # this program, beside the others that count
 

@@ -10,8 +10,8 @@ from helpers.places import TESTS
 from helpers.rows import machine_in, run, samples, zipped
 
 from measure.__main__ import main
-from measure.cache import handed_in
 from measure.cache.folders import MachineFolder, machine_names
+from measure.published import contributed
 
 DATA = Path("cache")
 
@@ -57,7 +57,7 @@ def test_a_zip_with_names_that_are_no_files_is_refused(capsys, names, culprit):
 
 
 def test_a_long_list_of_files_is_not_read(capsys, monkeypatch):
-    monkeypatch.setattr(handed_in, "PIECE_BYTE", 2**16)
+    monkeypatch.setattr(contributed, "PIECE_BYTE", 2**16)
     # 3,000 entries of 46 bytes and a name of 8 letters are 162 kB, more than two pieces
     code, _, said = add(capsys, named(Path("many.zip"), *(f"x/{number:06}" for number in range(3000))))
     assert (code, "it lists more than 1000 files" in said) == (2, True)
@@ -90,7 +90,7 @@ def test_a_full_temporary_folder_is_not_the_fault_of_the_zip(capsys, monkeypatch
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(handed_in, "TemporaryDirectory", full)
+    monkeypatch.setattr(contributed, "TemporaryDirectory", full)
     code, _, said = add(capsys, path)
     assert (code, "temporary folder" in said, "TMPDIR" in said, "box.zip" in said) == (2, True, True, False)
 

@@ -16,12 +16,12 @@ from helpers.rows import ENVIRONMENT
 from helpers.traces import kernel
 
 from measure.cache.folders import MachineFolder
-from measure.cache.hand_kept import PublishedTiming
 from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.cache.schema import TABLES
 from measure.cache.trace_records import TraceOperator
 from measure.cache.workload_records import Workload
 from measure.machine import devices
+from measure.published.records import PublishedTiming
 
 DATA, RUNS, ROOFS = Path("data"), "data/machines/box/runs.csv", "data/machines/box/roofs.csv"
 CPU, GPU, MODELS = "data/machines/example-cpu", "data/machines/example-gpu", "data/workload/models.csv"

@@ -84,7 +84,7 @@ from pathlib import Path
 import filelock  # brings its own backend for each system
 sys.modules["fcntl"] = None
 del os.O_NOFOLLOW
-from measure.cache.hand_kept import Chip
+from measure.published.records import Chip
 from measure.cache.table import in_turn, locked, read, write
 folder = Path(sys.argv[1])
 for lock in (locked, in_turn):

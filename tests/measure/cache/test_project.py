@@ -3,10 +3,10 @@ from dataclasses import replace
 from helpers.places import ROOT
 
 from measure.cache import table
-from measure.cache.hand_kept import Chip
 from measure.cache.predictions import Coefficient
-from measure.cache.project import kept_by_hand, read_chips
+from measure.cache.project import kept_by_hand, read_both
 from measure.cache.schema import file_of
+from measure.published.records import Chip
 
 
 def test_a_table_of_the_data_folder_comes_before_this_projects(tmp_path):
@@ -19,7 +19,7 @@ def test_a_table_of_the_data_folder_comes_before_this_projects(tmp_path):
 
 def test_chips_of_the_data_folder_join_the_projects_and_replace_rows_of_the_same_key(tmp_path):
     projects = table.read(ROOT / "data" / "chips.csv", Chip)
-    assert read_chips(ROOT / "data") == read_chips(tmp_path) == projects
+    assert read_both(Chip, ROOT / "data") == read_both(Chip, tmp_path) == projects
     own = [replace(projects[0], peak_flop_per_s=1e12), replace(projects[1], chip="Mine")]
     table.write(file_of(Chip, tmp_path), Chip, own)
-    assert read_chips(tmp_path) == [*projects[1:], *own]
+    assert read_both(Chip, tmp_path) == [*projects[1:], *own]

@@ -5,7 +5,6 @@ from helpers.predicted import ROOF, demand
 from helpers.rows import ENVIRONMENT, machine_in, roof_measurement
 
 from measure.cache import table
-from measure.cache.hand_kept import Chip
 from measure.cache.predictions import (
     AUDIO,
     CONVOLUTIONAL,
@@ -23,6 +22,7 @@ from measure.cache.predictions import (
 from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
 from measure.predicting.demand import PLACE, LayerRoof, PredictedDevice, of_chips, of_machines
+from measure.published.records import Chip
 
 # 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators in microseconds
 TIMES = dict.fromkeys(TERMS, 0.0) | {

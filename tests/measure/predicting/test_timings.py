@@ -13,7 +13,6 @@ from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, ru
 from helpers.world import WORLD
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.hand_kept import Chip, PublishedTiming
 from measure.cache.predictions import HERE, LAUNCHES, Setting
 from measure.cache.records import Environment
 from measure.cache.schema import file_of
@@ -23,6 +22,7 @@ from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.predicting import study, timings
 from measure.predicting.demand import PLACE, LayerRoof
 from measure.predicting.study import rows_of
+from measure.published.records import Chip, PublishedTiming
 
 OAK = "timm:oak1"
 CONVOLUTION, ACTIVATION, LINEAR = PLACE["convolution"], PLACE["activation"], PLACE["linear"]

@@ -3,12 +3,12 @@ import shutil
 import pytest
 from helpers.world import WORLD
 
-from measure.cache.hand_kept import PublishedTokens
 from measure.cache.schema import file_of
 from measure.cache.table import write
 from measure.domain.models import DECODE, PREFILL, Size
 from measure.predicting import timings
 from measure.predicting.demand import PLACE
+from measure.published.records import PublishedTokens
 
 SMALL = Size((PREFILL, DECODE), 8, 3, 4, 2, 16, 100, 64)
 """Three layers of width 8 with keys of width 4: 8 * (2 * 8 + 2 * 4 + 3 * 16) = 576 parameters each, 800 of the head."""

@@ -8,11 +8,11 @@ import pytest
 from helpers.places import ROOT, TESTS
 
 from measure.cache.folders import MachineFolder
-from measure.cache.foreign import decode
 from measure.cache.records import KernelCounters
 from measure.errors import UserError
 from measure.profiling import ncu_csv
 from measure.profiling.ncu_csv import HALF_FMA, sum_tensor_operations
+from measure.published.loose_csv import decode
 
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 LINES = FORMAT.read_text().splitlines()

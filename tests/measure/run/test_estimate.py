@@ -6,10 +6,10 @@ import pytest
 from helpers.rows import roof_measurement, samples, workload
 from helpers.tasks import changed, inference_task, profile_task, run_cache, training_task
 
-from measure.cache.hand_kept import Chip
 from measure.cache.schema import file_of
 from measure.cache.table import write
 from measure.domain.models import Model
+from measure.published.records import Chip
 from measure.run import estimate
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.request import Request

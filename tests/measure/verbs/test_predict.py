@@ -8,7 +8,6 @@ from helpers.world import WORLD
 from measure import __main__ as command
 from measure.cache import table
 from measure.cache.folders import Workloads
-from measure.cache.hand_kept import PublishedTiming
 from measure.cache.predictions import (
     ALL,
     ANY,
@@ -25,6 +24,7 @@ from measure.cache.predictions import (
 )
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Workload
+from measure.published.records import PublishedTiming
 from measure.run.task import Failure
 from measure.verbs import predict
 

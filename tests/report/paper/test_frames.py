@@ -4,10 +4,10 @@ import pandas as pd
 import pytest
 
 from measure.cache import table
-from measure.cache.hand_kept import PublishedTiming
 from measure.cache.records import OperatorTime, Sample
 from measure.cache.schema import TABLES
 from measure.errors import UserError
+from measure.published.records import PublishedTiming
 from report.paper import frames
 
 SAMPLE = "e,resnet18,{batch},fp32,inference,eager,0,1,{latency},0,{event},,,,,,"

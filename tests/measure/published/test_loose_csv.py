@@ -5,10 +5,10 @@ import io
 
 import pytest
 
-from measure.cache import foreign
-from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming
 from measure.cache.schema import TABLES
 from measure.errors import UserError
+from measure.published import loose_csv
+from measure.published.records import PublishedBandwidth, PublishedProduct, PublishedTiming
 
 RECORDS = (PublishedTiming, PublishedBandwidth, PublishedProduct)
 COLUMNS = list(TABLES[PublishedTiming].columns)
@@ -55,7 +55,7 @@ DIALECTS = {
 def test_any_dialect_says_the_same(tmp_path, name, encoding):
     file = tmp_path / "table.csv"
     file.write_bytes(DIALECTS[name].encode(encoding))
-    record, [(_, row)] = foreign.read(file, RECORDS)
+    record, [(_, row)] = loose_csv.read(file, RECORDS)
     assert record is PublishedTiming
     assert (row.source, row.device, row.batch, row.autocast, row.printed) == ("src", "Bead 2", 8, None, "mean")
     # 20 ms and 20,000 us are 0.02 s
@@ -77,7 +77,7 @@ def test_bytes_in_other_units(tmp_path, column, other, old, new):
     file = tmp_path / "table.csv"
     columns = list(TABLES[PublishedBandwidth].columns)
     file.write_text(written(changed({column: other}, {old: new}, [columns, RATE])))
-    record, [(_, row)] = foreign.read(file, RECORDS)
+    record, [(_, row)] = loose_csv.read(file, RECORDS)
     assert record is PublishedBandwidth
     assert (row.working_set_byte, row.byte_per_s) == (2048, 1e12)
 
@@ -109,5 +109,5 @@ def test_what_cannot_be_read_is_said_with_its_place(tmp_path, content, words):
     file = tmp_path / "table.csv"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=r"table\.csv") as problem:
-        foreign.read(file, RECORDS)
+        loose_csv.read(file, RECORDS)
     assert words in str(problem.value)

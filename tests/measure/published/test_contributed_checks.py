@@ -5,11 +5,11 @@ import pytest
 from helpers.places import ROOT
 from helpers.rows import machine_in, workload
 
-from measure.cache import plausibility
 from measure.cache.folders import Workloads, machine_names
-from measure.cache.plausibility import check
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
+from measure.published import contributed_checks
+from measure.published.contributed_checks import check
 
 COUNTED = [workload(flop=10)]
 """10 FLOP in 0.1 s at least are 100 FLOP/s; the fastest roof kernel does 1024 FLOP in 0.5 s: 2048 FLOP/s."""
@@ -75,7 +75,7 @@ def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
 
 def test_a_step_is_its_forward_and_backward_pass_and_a_round_is_held_against_the_count_at_its_input_shape(folder):
     counted = replace(COUNTED[0], backward_flop=20)
-    least = plausibility._least_flop([counted, replace(counted, precision="bf16", forward_flop=8)])
+    least = contributed_checks._least_flop([counted, replace(counted, precision="bf16", forward_flop=8)])
     of_phases = {"inference": 8, "forward": 8, "backward": 20, "step": 28}
     assert least == {("net", shape, 1, phase): flop for phase, flop in of_phases.items() for shape in ("3x2x2", None)}
     larger = replace(COUNTED[0], input_shape="3x40x40", forward_flop=4000)  # 40 kFLOP/s in 0.1 s
@@ -99,5 +99,5 @@ def test_a_round_at_two_input_shapes_is_a_row_too_many_and_machines_are_not_mixe
 def test_the_fastest_is_ten_times_any_chip():
     with (ROOT / "data" / "chips.csv").open(newline="") as file:
         chips = list(csv.DictReader(file))
-    assert 10 * max(float(row["peak_flop_per_s"]) for row in chips) < plausibility.FASTEST_FLOP_PER_S
-    assert 10 * max(float(row["bandwidth_byte_per_s"]) for row in chips) < plausibility.FASTEST_BYTE_PER_S
+    assert 10 * max(float(row["peak_flop_per_s"]) for row in chips) < contributed_checks.FASTEST_FLOP_PER_S
+    assert 10 * max(float(row["bandwidth_byte_per_s"]) for row in chips) < contributed_checks.FASTEST_BYTE_PER_S

@@ -8,10 +8,10 @@ from helpers.rows import machine_in, zipped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from measure.cache import handed_in
 from measure.cache.folders import FILES
-from measure.cache.handed_in import opened
 from measure.errors import UserError
+from measure.published import contributed
+from measure.published.contributed import opened
 
 TABLES = sorted(FILES.values())
 
@@ -93,7 +93,7 @@ def test_a_zip_is_never_written_to_a_path_of_its_own(tmp_path, path):
         # Two spellings of one file, or a name like "/", are refused
         with suppress(UserError), opened(path) as given:
             found = {os.path.relpath(file, given.folder) for file in given.folder.rglob("*") if file.is_file()}
-            assert found <= handed_in.WANTED
+            assert found <= contributed.WANTED
         assert sorted(tmp_path.rglob("*")) == before
 
     check()
@@ -122,7 +122,7 @@ def test_a_hostile_zip_is_refused(path, folder):
 
 def test_tables_beyond_the_limits_are_refused(folder, path, monkeypatch):
     for limit, value, words in (("MOST_BYTE", 1000, "exceed 0.001 MB"), ("MOST_FILES", 8, "holds more than 8 files")):
-        monkeypatch.setattr(handed_in, limit, value)
+        monkeypatch.setattr(contributed, limit, value)
         assert words in refused(folder)
         assert words in refused(path)
 

@@ -6,9 +6,9 @@ import pytest
 from helpers.places import ROOT
 
 from measure.cache import table
-from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
-from measure.cache.published_limits import Limits
 from measure.cache.schema import file_of
+from measure.published.limits import Limits
+from measure.published.records import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
 
 DATA = ROOT / "data"
 TIMING = PublishedTiming(
