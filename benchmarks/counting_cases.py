@@ -12,8 +12,8 @@ from typing import Any
 from peers import CASE_COUNTERS
 from process import apart
 
+from measure.cache.workload_records import CaseCount
 from report.chapters.counting.facts import program_name
-from report.paper.printed import CaseCount
 
 PAGE = Path(__file__).parents[1] / "docs" / "counting.md"
 CASE = re.compile(r"^### (?P<name>[^\n]+)\n\n```python\n(?P<code>.*?^right = (?P<arithmetic>[^\n]+)\n)```", re.M | re.S)

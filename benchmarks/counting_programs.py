@@ -31,10 +31,10 @@ import counting_cases
 
 from measure.cache import table
 from measure.cache.schema import file_of
+from measure.cache.workload_records import CaseCount, ProgramCount
 from measure.domain.models import Model
 from measure.domain.words import shape_name
 from measure.errors import UserError
-from report.paper.printed import CaseCount, ProgramCount
 
 DATA = Path(__file__).parents[1] / "data"
 MEMORY_LIMIT_BYTE = 2_000_000_000

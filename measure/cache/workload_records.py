@@ -1,7 +1,4 @@
-"""The tables of workloads: the work and memory of models on any device, and other programs' counts. See ``records``.
-
-The tables in ``published/measurements`` are of models that others timed: one input, fp32, without layers.
-"""
+"""The tables of workloads: the work and memory of models on any device, and other programs' counts. See ``records``."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,6 +9,7 @@ from measure.domain.words import least_byte
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
 OPERATOR = ("stage", "layer_kind", "operator", "flop", "other_flop", "recompute_flop", "byte")
+OURS = "roofwright"  # this program, next to the other counting programs
 ONE_RUN = "one run"  # values decide which operators run: these are of one run with random inputs and weights
 UNCOUNTED = several(r"[^;]+:\d+:[\d.e+-]+", "name:calls:share")
 
@@ -135,44 +133,43 @@ class Operator(WorkloadPart):
     calls: Annotated[int, Column("the number of such calls", NUMBER)]
 
 
-@table("published/measurements/counts.csv", key=("model", "input_size"))
-class PublishedCount:
-    """The work and memory of one input in a model that others timed. The columns are those of ``Workload``."""
+@table("workload/counting_programs.csv", key=("program", "model"))
+class ProgramCount:
+    """The count of multiply-adds (``_mac``, 2 FLOP each) by a counting program, for one model at batch size 1.
 
-    model: schema.Model
-    input_size: schema.InputSize
-    status: schema.Status
-    reason: schema.Reason
-    family: Annotated[str | None, "of torchvision as in `Workload`; of timm the module that builds the model"] = None
-    input_shape: Annotated[str | None, "the shape of one input, joined by `x`"] = None
-    parameter_count: Annotated[int | None, "the model's parameters"] = None
-    parameter_byte: Annotated[int | None, "bytes of the parameters"] = None
-    input_byte: Annotated[int | None, "bytes of the inputs"] = None
-    output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
-    activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None
-    traffic_byte: Annotated[int | None, "reads and writes of every operator"] = None
-    forward_flop: Annotated[int | None, "convolutions, matrix products and attention, 2 FLOP a multiply-add"] = None
-    forward_other_flop: Annotated[int | None, "everything else"] = None
-    backward_flop: Annotated[int | None, "`forward_flop` of the backward pass"] = None
-    backward_other_flop: Annotated[int | None, "`forward_other_flop` of the backward pass"] = None
-    backward_traffic_byte: Annotated[int | None, "`traffic_byte` of the backward pass"] = None
-    uncounted: Annotated[str | None, "operators that do arithmetic and have no formula, as in `Workload`"] = None
-
-
-@table("published/measurements/counted_kinds.csv", key=("model", "input_size", "stage", "layer_kind"))
-class PublishedKind:
-    """The operators of one kind of layer in such a model, together; they sum to the model's row.
-
-    A batch of ``n`` inputs has ``n`` times the FLOP, and ``byte + (n - 1) * further_byte`` bytes: parameters are read
-    once. That is exact for 1 and 64 inputs.
+    All rows come from one run of ``benchmarks/counting_programs.py``. A row that is not ``ok`` has only a reason.
     """
 
+    environment_id: schema.EnvironmentId
+    program: Annotated[str, "the program; `roofwright`: this one"]
+    version: Annotated[str | None, "the program's version; empty for this one"]
     model: schema.Model
-    input_size: schema.InputSize
-    stage: schema.Stage
-    layer_kind: schema.LayerKind
-    calls: Annotated[int, Column("the number of operator calls", NUMBER)]
-    flop: Annotated[int, "convolutions, matrix products and attention of all calls"]
-    other_flop: Annotated[int, "everything else in all calls"]
-    byte: Annotated[int, "read and written by all calls"]
-    further_byte: Annotated[int, "added to `byte` by each further input of a batch of 64"]
+    family: schema.Family
+    input_shape: schema.InputShape
+    status: schema.Status
+    reason: schema.Reason
+    published_parameter_count: Annotated[int, "torchvision's published count of parameters"]
+    published_mac: Annotated[int, Column("torchvision's published count, rounded to `PUBLISHED_MAC_STEP`", least=1)]
+    parameter_count: Annotated[int | None, "the parameters counted; empty if it counts none"] = None
+    forward_mac: Annotated[int | None, Column("the multiply-adds counted in a forward pass", least=1)] = None
+    build_s: Annotated[float | None, "the time of building the network and its input"] = None
+    count_s: Annotated[float | None, "the time of counting alone"] = None
+    peak_byte: Annotated[int | None, "the process's peak memory, libraries included"] = None
+
+
+@table("workload/counting_cases.csv", key=("case", "program"))
+class CaseCount:
+    """What a counting program prints for a small network of `docs/counting.md`, where programs disagree.
+
+    A program that prints multiply-adds has twice their number here. All rows come from one run of
+    ``benchmarks/counting_programs.py``. A row that is not ``ok`` has only a reason.
+    """
+
+    case: Annotated[str, "the network, by its heading"]
+    program: Annotated[str, "the program; `roofwright`: this one"]
+    version: Annotated[str | None, "the program's version; empty for this one"]
+    status: schema.Status
+    reason: schema.Reason
+    arithmetic: Annotated[str, "how the right count follows by hand"]
+    right_flop: Annotated[int, "FLOP of convolutions, matrix products and attention by hand"]
+    forward_flop: Annotated[float | None, "the FLOP that the program prints"] = None

@@ -14,7 +14,7 @@ from measure.cache import table
 from measure.cache.folders import Workloads
 from measure.cache.predictions import ANY, HERE, LANGUAGE, Setting, release
 from measure.cache.schema import file_of
-from measure.cache.workload_records import Layer, Operator, PublishedCount, PublishedKind, Workload
+from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain import words
 from measure.domain.advice import CHANNELS_LAST, COMPILE
 from measure.domain.chips import fold_name
@@ -32,7 +32,7 @@ from measure.predicting.demand import (
     of_chips,
     of_machines,
 )
-from measure.published.records import PublishedTiming, PublishedTokens
+from measure.published.records import PublishedCount, PublishedKind, PublishedTiming, PublishedTokens
 
 VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # how a model is run that is predicted
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains

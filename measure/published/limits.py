@@ -12,13 +12,19 @@ from typing import Any
 
 from measure.cache import table
 from measure.cache.schema import file_of
-from measure.cache.workload_records import PublishedCount, PublishedKind
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roof
 from measure.domain.values import latency, si
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.errors import quote
-from measure.published.records import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
+from measure.published.records import (
+    Chip,
+    PublishedBandwidth,
+    PublishedCount,
+    PublishedKind,
+    PublishedProduct,
+    PublishedTiming,
+)
 
 # The rates that a timing may reach at a precision: products of fp32 may run as tf32, 16 bits as either format
 RATES = {"fp64": ("fp64",), "fp32": ("fp32", "tf32"), "fp16": ("fp16", "bf16")}

@@ -1,13 +1,16 @@
-"""The tables that people write of chips: their datasheets, and what others timed on them.
+"""The tables of what others published: datasheets of chips, measurements, and figures that studies print.
 
-``report/load`` checks the rows against the bibliography, and has the tables that the paper alone reads.
+People write all of them by hand, except the counts of the models that others timed.
 """
 
+import re
+from decimal import Decimal
 from typing import Annotated
 
 from measure.cache import schema
-from measure.cache.schema import DAY_S, NUMBER, Column, one_of, table
-from measure.domain.words import INFERENCE, STEP
+from measure.cache.records import Environment
+from measure.cache.schema import DAY_S, NUMBER, Column, Form, one_of, table
+from measure.domain.words import INFERENCE, STEP, VECTOR_EXTENSIONS
 
 CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}  # as the paper writes them
 CHIP_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int16", "int8", "int4")
@@ -45,6 +48,46 @@ class Chip:
     source: Source
     note: Note
     memory_byte: Annotated[float | None, Column("its own memory, the least on sale", least=1e8, most=1e13)] = None
+
+
+RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+
+
+def model_numbers(text: str) -> set[int]:
+    """Return the numbers in ``1;4-7``. Another text, or a range that runs backwards, has none."""
+    numbers: set[int] = set()
+    for part in text.split(";"):
+        match = RANGE.fullmatch(part)
+        if match is None or int(match[1]) > int(match[2] or match[1]):
+            return set()
+        numbers |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return numbers
+
+
+MODEL_NUMBERS = Form(model_numbers, "model numbers such as 1;4-7")
+
+
+@table("flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True)
+class FlopPerCycle:
+    """The most FLOP of one core of a microarchitecture in a cycle, by fused multiply-adds if it has them."""
+
+    vendor: Annotated[str, "the processor's vendor; on Arm the implementer"]
+    family: Annotated[int, Column("the processor's family; on Arm the architecture", NUMBER, least=1, most=99999)]
+    models: Annotated[str, Column("numbers and ranges joined by `;`; on Arm the part", form=MODEL_NUMBERS)]
+    microarchitecture: Annotated[str, "the vendor's name of the core"]
+    vector_extension: Annotated[str, Column("the extension that this rate needs", form=one_of(VECTOR_EXTENSIONS))]
+    precision: ChipPrecision
+    flop_per_cycle: Annotated[int, Column("FLOP of a core in a cycle", least=1, most=99999)]
+    source: Source
+    note: Note
+
+    def fits(self, environment: Environment) -> bool:
+        """Return whether the processor is of this family and has this vector extension."""
+        return (
+            (self.vendor, self.family) == (environment.cpu_vendor, environment.cpu_family)
+            and environment.cpu_model in model_numbers(self.models)
+            and self.vector_extension in (environment.vector_extension or "").split()
+        )
 
 
 Device = Annotated[str, "the measured chip in `data/chips.csv`, or one of its aliases"]
@@ -131,4 +174,142 @@ class PublishedProduct:
     k: Annotated[int, Column("the summed dimension", NUMBER, least=1)]
     flop_per_s: Annotated[float, Column("the rate", least=1e9, most=1e18)]
     torch: Annotated[str | None, "the version of torch"]
+    note: Note
+
+
+@table("published/measurements/counts.csv", key=("model", "input_size"))
+class PublishedCount:
+    """The work and memory of one input in a model that others timed. The columns are those of ``Workload``."""
+
+    model: schema.Model
+    input_size: schema.InputSize
+    status: schema.Status
+    reason: schema.Reason
+    family: Annotated[str | None, "of torchvision as in `Workload`; of timm the module that builds the model"] = None
+    input_shape: Annotated[str | None, "the shape of one input, joined by `x`"] = None
+    parameter_count: Annotated[int | None, "the model's parameters"] = None
+    parameter_byte: Annotated[int | None, "bytes of the parameters"] = None
+    input_byte: Annotated[int | None, "bytes of the inputs"] = None
+    output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
+    activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None
+    traffic_byte: Annotated[int | None, "reads and writes of every operator"] = None
+    forward_flop: Annotated[int | None, "convolutions, matrix products and attention, 2 FLOP a multiply-add"] = None
+    forward_other_flop: Annotated[int | None, "everything else"] = None
+    backward_flop: Annotated[int | None, "`forward_flop` of the backward pass"] = None
+    backward_other_flop: Annotated[int | None, "`forward_other_flop` of the backward pass"] = None
+    backward_traffic_byte: Annotated[int | None, "`traffic_byte` of the backward pass"] = None
+    uncounted: Annotated[str | None, "operators that do arithmetic and have no formula, as in `Workload`"] = None
+
+
+@table("published/measurements/counted_kinds.csv", key=("model", "input_size", "stage", "layer_kind"))
+class PublishedKind:
+    """The operators of one kind of layer in such a model, together; they sum to the model's row.
+
+    A batch of ``n`` inputs has ``n`` times the FLOP, and ``byte + (n - 1) * further_byte`` bytes: parameters are read
+    once. That is exact for 1 and 64 inputs.
+    """
+
+    model: schema.Model
+    input_size: schema.InputSize
+    stage: schema.Stage
+    layer_kind: schema.LayerKind
+    calls: Annotated[int, Column("the number of operator calls", NUMBER)]
+    flop: Annotated[int, "convolutions, matrix products and attention of all calls"]
+    other_flop: Annotated[int, "everything else in all calls"]
+    byte: Annotated[int, "read and written by all calls"]
+    further_byte: Annotated[int, "added to `byte` by each further input of a batch of 64"]
+
+
+# The quantities and ratios of ``PrintedTraining``
+LATENCY, FLOP = "latency", "flop"
+BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD = "backward/forward", "forward/backward"
+
+Study = Annotated[str, "the study's key in `bib/references.bib`"]
+ModelInStudy = Annotated[str, "the study's name of the model"]
+ChipInStudy = Annotated[str, "the study's name of the chip"]
+ChipKey = Annotated[str, "the chip in `data/chips.csv`"]
+ModelKey = Annotated[str, "the built-in model"]
+ChipKeyOrNone = Annotated[str, Column("the chip in `data/chips.csv`", empty="")]
+ModelKeyOrNone = Annotated[str, Column("the built-in model", empty="")]
+PrintedPeak = Annotated[Decimal, Column("the peak rate", least=1e9, most=1e18)]
+Intensity = Annotated[Decimal, Column("the arithmetic intensity", least=1e-12)]
+
+
+@table("published/chips.csv", key=(), by_hand=True)
+class PrintedChip:
+    """A chip's roof as a study prints it, errors included."""
+
+    study: Study
+    chip: ChipInStudy
+    precision: Annotated[str, Column("the precision that the study names", empty="")]
+    peak_flop_per_s: PrintedPeak
+    bandwidth_byte_per_s: Annotated[Decimal, Column("the bandwidth", least=1e8, most=1e15)]
+    printed: Annotated[str, "its place in the study, and the product printed there"]
+    chip_key: ChipKeyOrNone
+
+
+@table("published/models.csv", key=("study", "model"), by_hand=True)
+class PrintedModel:
+    """A model's forward pass of one input as a study prints it."""
+
+    study: Study
+    model: ModelInStudy
+    flop: Annotated[Decimal, Column("FLOP of the forward pass", least=1)]
+    footprint_byte: Annotated[Decimal, Column("the study's count of the model's memory", least=1)]
+    intensity_flop_per_byte: Intensity
+    model_key: ModelKeyOrNone
+
+
+@table("published/training.csv", key=("study", "model", "quantity"), by_hand=True)
+class PrintedTraining:
+    """A model's forward and backward passes as a study prints them."""
+
+    study: Study
+    model: ModelInStudy
+    batch: Annotated[int | None, Column("inputs of one call", NUMBER, least=1)]
+    quantity: Annotated[str, Column("the compared quantity", form=one_of((LATENCY, FLOP)))]
+    forward: Annotated[Decimal | None, Column("of the forward pass", "s or FLOP", least=1e-12)]
+    backward: Annotated[Decimal | None, Column("of the backward pass", "s or FLOP", least=1e-12)]
+    ratio_as_printed: Annotated[Decimal, Column("the ratio of the two", NUMBER, least=1e-12)]
+    ratio_means: Annotated[str, Column("the ratio", form=one_of((BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)))]
+
+
+@table("published/training_steps.csv", key=("study", "model", "gpu"), by_hand=True)
+class PrintedStep:
+    """A training step on a GPU, counted by hardware counters, as a study prints it."""
+
+    study: Study
+    model: ModelInStudy
+    gpu: ChipInStudy
+    batch: Annotated[int, Column("inputs of one step", NUMBER, least=1)]
+    dram_byte_per_s: Annotated[Decimal, Column("rate of traffic with memory", least=1)]
+    time_s: Annotated[Decimal, Column("time of a step", least=1e-12)]
+    flop_per_s: Annotated[Decimal, Column("rate of computing", least=1)]
+    intensity_flop_per_byte: Intensity
+    chip_key: ChipKey
+    model_key: ModelKey
+
+
+@table("published/step_estimates.csv", key=("study", "model", "gpu"), by_hand=True)
+class PrintedEstimate:
+    """The theoretical time of a training step as a study prints it: FLOP over peak."""
+
+    study: Study
+    model: ModelInStudy
+    gpu: ChipInStudy
+    flop: Annotated[Decimal, Column("FLOP of a step", least=1)]
+    peak_flop_per_s: PrintedPeak
+    time_s_as_printed: Annotated[Decimal, Column("the quotient", least=1e-12)]
+    chip_key: ChipKey
+    model_key: ModelKey
+
+
+@table("published/counting_suites.csv", key=("suite",), by_hand=True)
+class CountedSuite:
+    """A set of networks with known counts that nobody here wrote, and how many of them we counted wrongly."""
+
+    suite: Annotated[str, "whose cases these are"]
+    cases: Annotated[int, Column("the number of cases", NUMBER, least=1)]
+    wrong: Annotated[int, Column("cases with a wrong count of products", NUMBER, least=0)]
+    source: Source
     note: Note

@@ -17,7 +17,7 @@ from typing import Any
 
 from measure.cache import table
 from measure.cache.schema import TABLES, file_of
-from measure.cache.workload_records import Operator, PublishedCount, PublishedKind
+from measure.cache.workload_records import Operator
 from measure.counting import count
 from measure.domain.models import Model
 from measure.domain.values import si
@@ -26,7 +26,7 @@ from measure.errors import UserError, as_called, chosen
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.libraries import TIMM
-from measure.published.records import PublishedTiming
+from measure.published.records import PublishedCount, PublishedKind, PublishedTiming
 from measure.run import runner
 from measure.run.task import Failure, Task
 from measure.run.worker import Worker

@@ -15,10 +15,11 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.schema import TABLES, file_of
 from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
+from measure.cache.workload_records import CaseCount, ProgramCount
 from measure.domain.latency import calm_rounds
 from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, LOAD, same_shape
-from measure.published.records import Chip
+from measure.published.records import Chip, FlopPerCycle
 from report import options
 from report.paper import cells, chips, elsewhere, hand_tables, workloads
 from report.paper import predictions as predictions_table
@@ -26,7 +27,6 @@ from report.paper.elsewhere import Elsewhere
 from report.paper.frames import committed, frame, matching, read_frame
 from report.paper.hand_tables import Published
 from report.paper.predictions import Predictions
-from report.paper.printed import CaseCount, FlopPerCycle, ProgramCount
 from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 
 BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only

@@ -8,11 +8,16 @@ import numpy as np
 import pandas as pd
 
 from measure.cache.schema import file_of
-from measure.cache.workload_records import PublishedCount, PublishedKind
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import STEP, least_byte
-from measure.published.records import PublishedBandwidth, PublishedProduct, PublishedTiming
+from measure.published.records import (
+    PublishedBandwidth,
+    PublishedCount,
+    PublishedKind,
+    PublishedProduct,
+    PublishedTiming,
+)
 from report.paper import hand_tables
 from report.paper.frames import compact, each, read_frame
 

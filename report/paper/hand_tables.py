@@ -13,9 +13,10 @@ import pandas as pd
 from measure.cache.schema import TABLES
 from measure.cache.table import numbered
 from measure.errors import UserError, quote
+from measure.published import records
+from measure.published.records import FlopPerCycle, model_numbers
 from report.engine.project import read_text
-from report.paper import frames, printed
-from report.paper.printed import FlopPerCycle, model_numbers
+from report.paper import frames
 
 Record = TypeVar("Record")
 
@@ -119,8 +120,8 @@ class Published:
 
 
 def published(folder: Path, keys: frozenset[str]) -> Published:
-    records = (
-        printed.PrintedChip, printed.PrintedModel, printed.PrintedTraining, printed.PrintedStep,
-        printed.PrintedEstimate, printed.CountedSuite,
+    wanted = (
+        records.PrintedChip, records.PrintedModel, records.PrintedTraining, records.PrintedStep,
+        records.PrintedEstimate, records.CountedSuite,
     )  # fmt: skip
-    return Published(*(frame(read(folder / TABLES[record].name, record, keys), record) for record in records))
+    return Published(*(frame(read(folder / TABLES[record].name, record, keys), record) for record in wanted))

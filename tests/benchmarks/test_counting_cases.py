@@ -8,8 +8,8 @@ import torch
 from helpers.places import ROOT
 
 from measure.cache.table import read
+from measure.cache.workload_records import CaseCount
 from report.chapters.counting.facts import NAMES, program_name
-from report.paper.printed import CaseCount
 
 CASES = counting_cases.read_cases()
 COMMITTED = read(ROOT / "data" / "workload" / "counting_cases.csv", CaseCount)

@@ -8,7 +8,7 @@ from helpers.bad_inputs import Bad, check, folder, make_project, put, swapped, t
 import report.engine.quarto
 from measure.cache.records import Sample
 from measure.cache.schema import TABLES
-from report.paper.printed import PrintedModel
+from measure.published.records import PrintedModel
 
 TABLE = "data/machines/example-cpu/runs.csv"
 SAMPLE_HEADER, PRINTED_HEADER = (",".join(TABLES[record].columns) for record in (Sample, PrintedModel))

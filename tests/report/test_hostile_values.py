@@ -16,9 +16,9 @@ from helpers.world import WORLD
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
 from measure.cache.trace_records import TRACE
+from measure.cache.workload_records import OURS
 from report.markdown import washed
 from report.paper.hand_tables import CITING
-from report.paper.printed import OURS
 
 pytestmark = pytest.mark.slow
 TEXT = (

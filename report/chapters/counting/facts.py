@@ -2,10 +2,10 @@
 
 import pandas as pd
 
+from measure.cache.workload_records import OURS
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.frames import each, extremes, matching
-from report.paper.printed import OURS
 from report.stats.value import Name, Source, Value, count_of, exact
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import pandas as pd
 
+from measure.cache.workload_records import OURS
 from measure.domain.names import model_name
+from measure.published.records import BACKWARD_TO_FORWARD, FLOP
 from report import display
 from report.markdown import escape
 from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each, highest, matching
-from report.paper.printed import BACKWARD_TO_FORWARD, FLOP, OURS
 from report.pipe import cited, pipe
 from report.stats.value import Value, exact
 

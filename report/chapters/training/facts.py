@@ -7,13 +7,13 @@ import pandas as pd
 from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.words import PRODUCT_KINDS
+from measure.published.records import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
 from report import options
 from report.chapters.training import costs, traced
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.cells import update_byte
 from report.paper.frames import each, highest, matching
-from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
 from report.stats.value import Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
 
 DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch

@@ -17,12 +17,12 @@ from measure.cache.predictions import HERE, LAUNCHES, Setting
 from measure.cache.records import Environment
 from measure.cache.schema import file_of
 from measure.cache.table import read, write
-from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
+from measure.cache.workload_records import Operator, Workload
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.predicting import study, timings
 from measure.predicting.demand import PLACE, LayerRoof
 from measure.predicting.study import rows_of
-from measure.published.records import Chip, PublishedTiming
+from measure.published.records import Chip, PublishedCount, PublishedKind, PublishedTiming
 
 OAK = "timm:oak1"
 CONVOLUTION, ACTIVATION, LINEAR = PLACE["convolution"], PLACE["activation"], PLACE["linear"]

@@ -6,8 +6,7 @@ from helpers.locks import watch_writes
 from measure import __main__ as command
 from measure.cache import table
 from measure.cache.schema import TABLES, file_of
-from measure.cache.workload_records import PublishedCount, PublishedKind
-from measure.published.records import PublishedTiming
+from measure.published.records import PublishedCount, PublishedKind, PublishedTiming
 from measure.verbs.count_published import PublishedCounts, PublishedCountTask, planned
 
 CACHE = Path("cache")

@@ -8,9 +8,9 @@ from helpers.places import ROOT
 from helpers.world import world, wrong
 
 from measure.cache.table import read
+from measure.cache.workload_records import ProgramCount
 from report.chapters.counting.facts import with_deviations
 from report.paper import frame
-from report.paper.printed import ProgramCount
 
 
 def test_facts_by_hand():

@@ -4,9 +4,8 @@ import pandas as pd
 import pytest
 
 from measure.cache.schema import TABLES
-from measure.cache.workload_records import PublishedCount
 from measure.domain.roofs import Roofline
-from measure.published.records import PublishedTiming
+from measure.published.records import PublishedCount, PublishedTiming
 from report.paper import elsewhere
 
 ROOFS = {("Bead 2", "fp32"): Roofline(1e12, 1e11), ("Bead 2", "fp16"): Roofline(4e12, 1e11)}

@@ -7,8 +7,8 @@ from helpers.world import REFERENCES, world
 
 from measure.cache.schema import TABLES
 from measure.errors import UserError
+from measure.published.records import CountedSuite, FlopPerCycle, model_numbers
 from report.paper import hand_tables
-from report.paper.printed import CountedSuite, FlopPerCycle, model_numbers
 
 KEYS = frozenset({"one", "two"})
 HEADER = b"suite,cases,wrong,source,note"

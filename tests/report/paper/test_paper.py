@@ -6,8 +6,8 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import CPU, REFERENCES, WORLD, committed_chips, mutated, world
 
+from measure.published.records import FlopPerCycle
 from report.paper import _machine_name, load
-from report.paper.printed import FlopPerCycle
 
 
 def test_a_cell_at_another_shape_than_the_one_at_which_its_model_is_shown_is_left_out(tmp_path):
