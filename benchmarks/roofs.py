@@ -26,7 +26,7 @@ from measure.cache.records import Environment
 from measure.domain.words import STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, environment, processor
 from measure.roofs import roofs
-from report.paper import hand_tables
+from report.paper import curated
 
 ROOT = Path(__file__).parents[1]
 TURNS = 3
@@ -110,8 +110,8 @@ def products() -> float:
 
 def derived(here: Environment) -> Callable[[], float] | None:
     """Return a call for cores times FLOP per cycle times the clock now; None for an unknown processor."""
-    keys = hand_tables.read_keys(ROOT / "bib" / "references.bib")
-    table = hand_tables.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", keys)
+    keys = curated.read_keys(ROOT / "bib" / "references.bib")
+    table = curated.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", keys)
     known = [row.flop_per_cycle for row in table if row.precision == "fp32" and row.fits(here)]
     if not known:
         return None

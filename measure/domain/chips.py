@@ -5,6 +5,9 @@ from typing import Any
 
 from measure.domain.roofs import Roof
 
+SIXTEEN_BITS = ("fp16", "bf16")
+RATES = {"fp64": ("fp64",), "fp32": ("fp32", "tf32"), "fp16": SIXTEEN_BITS, "bf16": SIXTEEN_BITS}
+
 
 def fold_name(name: str) -> str:
     """Return a chip's name without outer blanks and case, which do not tell two chips apart."""
@@ -31,6 +34,14 @@ def fastest_units(rows: Iterable[Any]) -> dict[str, Any]:
     for row in rows:
         found[row.precision] = max(found.get(row.precision, row), row, key=lambda each: each.peak_flop_per_s)
     return found
+
+
+def reachable_peak(roof: Roof, precision: str) -> float | None:
+    """Return a chip's highest rate that arithmetic at a precision may reach; None if its datasheet has no such rate.
+
+    torch may run fp32 in TF32, and a datasheet may name one of the formats of 16 bits for both.
+    """
+    return max((roof.flop_per_s[rate] for rate in RATES[precision] if rate in roof.flop_per_s), default=None)
 
 
 def datasheet_roof(rows: Iterable[Any]) -> Roof:

@@ -30,6 +30,20 @@ class Estimate:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2 / self.median
 
 
+def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
+    """Return the quotient of two independent medians above 0; without an interval if one of them has none.
+
+    The widths of their logarithms add in squares: on each side of the quotient those of the dividend on that side and
+    of the divisor on the other.
+    """
+    value = dividend.median / divisor.median
+    if dividend.low is None or dividend.high is None or divisor.low is None or divisor.high is None:
+        return Estimate(value, None, None)
+    below = hypot(log(dividend.median / dividend.low), log(divisor.high / divisor.median))
+    above = hypot(log(dividend.high / dividend.median), log(divisor.median / divisor.low))
+    return Estimate(value, value * exp(-below), value * exp(above))
+
+
 @cache
 def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[int, int] | None:
     """Return the ranks (from 0) of the two sorted values that enclose the median with at least this confidence.

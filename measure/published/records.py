@@ -11,6 +11,7 @@ from measure.cache import schema
 from measure.cache.records import Environment
 from measure.cache.schema import DAY_S, NUMBER, Column, Form, one_of, table
 from measure.domain.words import INFERENCE, STEP, VECTOR_EXTENSIONS
+from measure.errors import quote
 
 CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}  # as the paper writes them
 CHIP_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int16", "int8", "int4")
@@ -48,6 +49,14 @@ class Chip:
     source: Source
     note: Note
     memory_byte: Annotated[float | None, Column("its own memory, the least on sale", least=1e8, most=1e13)] = None
+
+    def problem(self) -> tuple[str, str]:
+        """Return the column and the problem of a sparse peak below the dense one, or two empty texts."""
+        sparse = self.sparse_peak_flop_per_s
+        if sparse is None or sparse >= self.peak_flop_per_s:
+            return "", ""
+        named = f"{quote(self.chip)} at {self.precision}"
+        return "sparse_peak_flop_per_s", f"the sparse peak is below the dense one of {named}"
 
 
 RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")

@@ -21,12 +21,11 @@ from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_round
 from measure.domain.words import EAGER, LOAD, same_shape
 from measure.published.records import Chip, FlopPerCycle
 from report import options
-from report.paper import cells, chips, elsewhere, hand_tables, workloads
+from report.paper import cells, chips, curated, published, workloads
 from report.paper import predictions as predictions_table
-from report.paper.elsewhere import Elsewhere
 from report.paper.frames import committed, frame, matching, read_frame
-from report.paper.hand_tables import Published
 from report.paper.predictions import Predictions
+from report.paper.published import Published
 from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 
 BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only
@@ -108,14 +107,13 @@ class Paper:
     A reader may have ``chosen`` machines; the paper ``is_whole`` unless some models or chips were left out. It
     ``is_calm`` where cells were left out of it: see ``calm``.
 
-    Of ``imported`` machines only the hardware counters are known, ``published`` is what studies printed, ``elsewhere``
-    is what others measured, ``predictions`` is how latencies are predicted. ``traces`` are the project's and a
-    reader's.
+    Of ``imported`` machines only the hardware counters are known. ``published`` is what others measured and studies
+    print, ``predictions`` is how latencies are predicted. ``traces`` are the project's and a reader's.
     """
 
     folder: Path
     chips: pd.DataFrame
-    flop_per_cycle: tuple[FlopPerCycle, ...]
+    flop_per_cycle: list[FlopPerCycle]
     workloads: pd.DataFrame
     layers: pd.DataFrame
     operators: pd.DataFrame
@@ -124,7 +122,6 @@ class Paper:
     machines: tuple[Machine, ...]
     imported: tuple[Machine, ...]
     published: Published
-    elsewhere: Elsewhere
     predictions: Predictions
     traces: tuple[StoredTrace, ...] = ()
     chosen: bool = False
@@ -215,12 +212,12 @@ def load(
         found = [places[model] for model in ran if model in places]
         return operators.take(np.sort(np.concatenate(found))) if found else operators.iloc[:0]
 
-    keys = hand_tables.read_keys(*([references] if references else options.bibliography()))
+    keys = curated.read_keys(*([references] if references else options.bibliography()))
     by_hand = [data] if data.resolve() == projects.resolve() else [projects, data]
-    cores: tuple[FlopPerCycle, ...] = ()
+    cores: list[FlopPerCycle] = []
     for folder in by_hand:
-        own = hand_tables.flop_per_cycle(folder / "flop_per_cycle.csv", keys)
-        cores = (*(row for row in cores if not any(hand_tables.share_model(row, each) for each in own)), *own)
+        own = curated.flop_per_cycle(folder / "flop_per_cycle.csv", keys)
+        cores = [*(row for row in cores if not any(curated.share_model(row, each) for each in own)), *own]
     tables_of_chips = [rows for folder in by_hand if len(rows := chips.read(folder / "chips.csv", keys))]
     roofs = pd.concat(tables_of_chips or [chips.read(data / "chips.csv", keys)])
     roofs = roofs.drop_duplicates([*TABLES[Chip].key], keep="last", ignore_index=True)
@@ -248,8 +245,7 @@ def load(
         counting_cases=frame(read(file_of(CaseCount, cases), CaseCount), CaseCount),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
-        published=hand_tables.published(having("published/chips.csv") / "published", keys),
-        elsewhere=elsewhere.read(having("published/measurements"), roofs, keys),
+        published=published.read(having("published/chips.csv"), having("published/measurements"), roofs, keys),
         predictions=predictions_table.read(having("prediction"), data, having("published/measurements"), data),
         traces=tuple(read_trace(folder, name) for name, folder in traces.items()),
         chosen=bool(chosen),

@@ -6,9 +6,8 @@ import pandas as pd
 
 from measure.domain.chips import chip_names, datasheet_roof, fold_name
 from measure.domain.roofs import Roof
-from measure.errors import UserError, quote
 from measure.published.records import CHIP_KINDS, Chip
-from report.paper import hand_tables
+from report.paper import curated
 from report.paper.frames import each
 
 KINDS = CHIP_KINDS  # kinds of chip and how the paper writes them
@@ -21,18 +20,9 @@ SHARED_PRECISIONS = (("bf16", "fp16"), ("fp32",))
 def read(path: Path, keys: frozenset[str]) -> pd.DataFrame:
     """Return the roofs, each a chip's at one precision and unit, with its ridge point (FLOP/B) derived.
 
-    ``keys`` are the bibliography's. A file that is not there is an empty table. Raises UserError naming file, line
-    and column where a cell is wrong, and the line where a sparse peak is below the dense one.
+    ``keys`` are the bibliography's. A missing file is an empty table. Raises UserError as ``curated.read`` does.
     """
-    rows = hand_tables.read(path, Chip, keys)
-    for line, row in rows:
-        sparse = row.sparse_peak_flop_per_s
-        if sparse is not None and sparse < row.peak_flop_per_s:
-            raise UserError(
-                f"{path}, line {line}, {quote(row.chip)} at {row.precision}: the sparse peak is below the dense one; "
-                "exchange the two, or mend the one that is wrong"
-            )
-    chips = hand_tables.frame(rows, Chip)
+    chips = curated.frame(path, Chip, keys)
     chips["ridge_flop_per_byte"] = chips.peak_flop_per_s / chips.bandwidth_byte_per_s
     return chips
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, hypot, log, nan
+from math import nan
 from statistics import median
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from measure.cache.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, Roof, Roofline
-from measure.domain.statistics import Estimate
+from measure.domain.statistics import Estimate, quotient
 from measure.domain.words import EIGHT_BITS, ROOF_KERNELS, STREAM_ARRAYS, SUSTAINED
 from report.paper.frames import highest, matching
 
@@ -171,20 +171,6 @@ def _rate(row: RoofMeasurement, work: int) -> Estimate:
 def _columns(name: str, rate: Estimate, unit: str) -> dict[str, float]:
     ends = {"": rate.median, "_low": rate.low, "_high": rate.high}
     return {f"{name}{end}_{unit}": nan if value is None else value for end, value in ends.items()}
-
-
-def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
-    """Return the quotient of two independent medians above 0; without an interval if one of them has none.
-
-    The widths of their logarithms add in squares: on each side of the quotient those of the dividend on that side and
-    of the divisor on the other.
-    """
-    value = dividend.median / divisor.median
-    if dividend.low is None or dividend.high is None or divisor.low is None or divisor.high is None:
-        return Estimate(value, None, None)
-    below = hypot(log(dividend.median / dividend.low), log(divisor.high / divisor.median))
-    above = hypot(log(dividend.high / dividend.median), log(divisor.median / divisor.low))
-    return Estimate(value, value * exp(-below), value * exp(above))
 
 
 def measured_clock(rows: pd.DataFrame) -> float | None:

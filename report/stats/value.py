@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.domain.statistics import FEWEST_MODELS, Estimate, order_statistic_ranks
+from measure.domain.statistics import FEWEST_MODELS, Estimate, order_statistic_ranks, quotient
 from measure.domain.values import PREFIXES, SPACE, prefix_step, significant
 from report.markdown import MISSING, Markup, Prose, escape, quoted
-from report.paper.roofs import quotient
 
 PREFIXED = ("s", "B", "B/s", "FLOP", "FLOP/s", "OP", "OP/s", "W", "J", "Hz")
 """The units that take an SI prefix. Ratios, intensities and throughputs take none, so that all compare at a glance."""
@@ -264,7 +263,7 @@ def extremes(values: Mapping[str, float] | pd.Series, unit: str = "", fewest: in
 
 
 def ratio(dividend: Value, divisor: Value) -> Value:
-    """Return the quotient of two independent values above 0, with the interval of ``report.paper.roofs.quotient``."""
+    """Return the quotient of two independent values above 0, with its interval."""
     if dividend.number is None or not divisor.number:
         return NOTHING
     is_bounded = all(end is not None and end > 0 for side in (dividend, divisor) for end in (side.low, side.high))

@@ -13,7 +13,7 @@ import pandas as pd
 
 from helpers.places import ROOT, TESTS
 from report import facts
-from report.paper import Paper, chips, hand_tables, load
+from report.paper import Paper, chips, curated, load
 from report.stats.value import Name
 
 WORLD = TESTS / "data" / "world"
@@ -61,7 +61,7 @@ def change_rows(table: Path, change: Change) -> None:
 @cache
 def committed_chips() -> pd.DataFrame:
     """Read the project's table of chips."""
-    return chips.read(ROOT / "data" / "chips.csv", hand_tables.read_keys(REFERENCES))
+    return chips.read(ROOT / "data" / "chips.csv", curated.read_keys(REFERENCES))
 
 
 @cache

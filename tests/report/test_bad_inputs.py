@@ -59,7 +59,7 @@ DAMAGED = [
     ("'1', not a number of at least 1e+09 FLOP/s", swapped(CHIPS, ",1e12,", ",1,")),
     ("sparse peak is below", swapped(CHIPS, ",1e12,,", ",1e12,1e11,")),
     ("'nobody_2020' is not in the bibliography", swapped(CHIPS, "epoch_hw", "nobody_2020")),
-    ("stands in line 2", rewritten(CHIPS, lambda content: content + content.splitlines()[1] + b"\n")),
+    ("duplicate of line 2", rewritten(CHIPS, lambda content: content + content.splitlines()[1] + b"\n")),
     ("chips.csv, line 1", swapped(CHIPS, "bandwidth_byte_per_s", "bandwidth_gb_per_s")),
     ("chips.csv: cannot be read", folder(CHIPS)),
     ("flop_per_cycle.csv, line 2, column models", swapped("data/flop_per_cycle.csv", "4-6", "6-4")),

@@ -12,8 +12,8 @@ from measure.cache.schema import MACHINE, TABLES
 from measure.cache.trace_records import TRACE
 from measure.cache.workload_records import WORKLOAD
 from report import facts
+from report.paper import published
 from report.paper.workloads import SUMMED
-from report.stats import published
 from report.stats.value import Name
 
 pytestmark = pytest.mark.slow

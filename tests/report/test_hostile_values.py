@@ -18,7 +18,7 @@ from measure.cache.table import read, write
 from measure.cache.trace_records import TRACE
 from measure.cache.workload_records import OURS
 from report.markdown import washed
-from report.paper.hand_tables import CITING
+from report.paper.curated import CITING
 
 pytestmark = pytest.mark.slow
 TEXT = (

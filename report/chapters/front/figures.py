@@ -9,11 +9,10 @@ from report import display
 from report.charts import theme
 from report.charts.panels import Content, figure, row
 from report.charts.roofline import DrawnRoof, Plane
-from report.paper import BASE_PRECISION, Paper
+from report.paper import BASE_PRECISION, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import matching
-from report.stats import published
-from report.stats.published import SOURCE, TWINS, network_name
+from report.paper.published import SOURCE, TWINS, network_name
 
 NAMED = [network_name(model) for model in ("mobilenet_v2", "resnet18", "resnet50", "vgg16", "densenet121", "vit_b_16")]
 """The networks that are named in both panels."""
@@ -23,7 +22,7 @@ MOST = 0.75  # the batch size is the largest at which this share of the networks
 
 @display.figure
 def overview(paper: Paper) -> dict[str, Any]:
-    best, machine = published.best_timed(paper), paper.at_hand
+    best, machine = published.best_timed(paper.published), paper.at_hand
     panels = []
     if best:
         rows = best.of_usual_size

@@ -11,11 +11,10 @@ from report import host
 from report.chapters.gpus import memory, traced
 from report.facts import Facts, missing, sourced
 from report.host import Host
-from report.paper import BASE_PRECISION, Paper
+from report.paper import BASE_PRECISION, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import matching
-from report.stats import published
-from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, typical
+from report.paper.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, typical
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 EXAMPLE = "timm:resnet50"  # the network of the calculation
@@ -151,8 +150,8 @@ class Gpus(Facts):
 
 
 def of(paper: Paper) -> Gpus:
-    best, table = published.best_timed(paper), paper.elsewhere.timings
-    changes = published.steps(paper)
+    best, table = published.best_timed(paper.published), paper.published.timings
+    changes = published.steps(paper.published)
     following = published.of_best(changes, best)
     calculation = _calculation(paper, best, following)
     of_host = host.of(paper)
@@ -168,7 +167,7 @@ def of(paper: Paper) -> Gpus:
         own=_own(paper),
         first=_step(changes, 0),
         second=_step(changes, 1),
-        compiled=_change(published.of_best(published.compiled(paper), best)),
+        compiled=_change(published.of_best(published.compiled(paper.published), best)),
         fused=_fused(paper, best),
         together=_together(paper, best, following),
         calculation=calculation,
@@ -186,7 +185,7 @@ def of(paper: Paper) -> Gpus:
 def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     if best is None:
         return missing(GpuShares)
-    rows, other = best.rows, published.newest(paper, COMPILED)
+    rows, other = best.rows, published.newest(paper.published, COMPILED)
     other = other[(other.device == best.device) & (other.computed == best.computed)]
     shares = published.of_networks(rows.layers_s / rows.latency_s, rows.model)
     _, fastest = extremes(shares.rename(network_name))
@@ -201,7 +200,7 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
 
 
 def _devices(paper: Paper) -> Devices:
-    large = [each for each in published.by_device(paper) if each.rows.model.nunique() >= published.LIBRARY]
+    large = [each for each in published.by_device(paper.published) if each.rows.model.nunique() >= published.LIBRARY]
     (_, most_whole), (least, most) = (
         extremes({short_name(each.device): share(each.rows, bound).number or 0 for each in large}, "%", fewest=2)
         for bound in ("whole_s", "layers_s")
@@ -268,10 +267,10 @@ def _change(pairs: pd.DataFrame | None) -> Change:
 
 
 def _fused(paper: Paper, best: BestTimed | None) -> Fused:
-    pairs = published.of_best(published.compiled(paper), best)
+    pairs = published.of_best(published.compiled(paper.published), best)
     if pairs is None:
         return missing(Fused)
-    kinds = paper.elsewhere.kinds
+    kinds = paper.published.kinds
     kinds = kinds[kinds.stage == INFERENCE]
     byte = kinds.assign(other=kinds.further_byte.where(~kinds.layer_kind.isin(PRODUCT_KINDS), 0))
     sums = byte.groupby(list(NETWORK))[["further_byte", "other"]].sum().astype(float)
@@ -284,12 +283,12 @@ def _fused(paper: Paper, best: BestTimed | None) -> Fused:
 def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Together:
     if best is None or following is None:
         return missing(Together)
-    other = published.newest(paper, COMPILED)
+    other = published.newest(paper.published, COMPILED)
     newer = following.device_other.iloc[0]
     here = other[other.device == best.device]
-    eager = published.newest(paper)
+    eager = published.newest(paper.published)
     return Together(
-        published.gain(published.on_the_next(paper, best, following)),
+        published.gain(published.on_the_next(paper.published, best, following)),
         median_of(published.gains(published.paired(eager[eager.device == newer], here, ("device", "compiler")))),
     )
 
@@ -301,7 +300,7 @@ def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame |
     if pairs.empty:
         return missing(GpuCalculation)
     row: Any = pairs.iloc[0]
-    kinds = published.by_kind(pairs.iloc[:1], paper.elsewhere.kinds)
+    kinds = published.by_kind(pairs.iloc[:1], paper.published.kinds)
     flop = kinds.work_flop.sum() / row.batch
     byte = kinds.moved_byte[~kinds.layer_kind.isin(PRODUCT_KINDS)].sum() / row.batch
     sums = [flop / row[f"peak_flop_per_s{end}"] + byte / row[f"bandwidth_byte_per_s{end}"] for end in ("", "_other")]
@@ -318,7 +317,7 @@ def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame |
 
 def _problems(paper: Paper, best: BestTimed | None, calculation: GpuCalculation) -> GpuProblems:
     arithmetic, byte = calculation.arithmetic.number, calculation.bytes.number
-    pairs = published.of_best(published.compiled(paper), best)
+    pairs = published.of_best(published.compiled(paper.published), best)
     if arithmetic is None or byte is None or pairs is None:
         return missing(GpuProblems)
     total, halved = arithmetic + byte, arithmetic / 2 + byte
@@ -330,16 +329,17 @@ def _problems(paper: Paper, best: BestTimed | None, calculation: GpuCalculation)
 
 def changes(paper: Paper) -> pd.DataFrame:
     """One row is a change: quantiles of how many times as fast networks are with it, and what both bounds promise."""
-    best = published.best_timed(paper)
-    following = published.of_best(published.steps(paper), best)
-    rows = [_spread(f"channels last on {name_in(pairs)}", pairs) for pairs in published.channels_last(paper)[:1]]
-    rows += [_spread(f"compiled on {name_in(pairs)}", pairs) for pairs in published.compiled(paper)[:2]]
+    others = paper.published
+    best = published.best_timed(others)
+    following = published.of_best(published.steps(others), best)
+    rows = [_spread(f"channels last on {name_in(pairs)}", pairs) for pairs in published.channels_last(others)[:1]]
+    rows += [_spread(f"compiled on {name_in(pairs)}", pairs) for pairs in published.compiled(others)[:2]]
     rows += [
-        _spread(f"{name_in(pairs)} to {name_in(pairs, 'device_other')}", pairs) for pairs in published.steps(paper)
+        _spread(f"{name_in(pairs)} to {name_in(pairs, 'device_other')}", pairs) for pairs in published.steps(others)
     ]
     if best and following is not None:
         name = f"{short_name(best.device)} to {name_in(following, 'device_other')} compiled"
-        rows.append(_spread(name, published.on_the_next(paper, best, following)))
+        rows.append(_spread(name, published.on_the_next(others, best, following)))
     return pd.DataFrame(rows)
 
 

@@ -15,10 +15,9 @@ from report.charts.forms import dots
 from report.charts.marks import boxes, names, points, rules
 from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
-from report.paper import Paper
+from report.paper import Paper, published
 from report.paper.chips import short_name
-from report.stats import published
-from report.stats.published import SOURCE, TWINS, network_name
+from report.paper.published import SOURCE, TWINS, network_name
 
 STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
 """The streams of gpu-benches by the names that they have here."""
@@ -26,7 +25,7 @@ STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
 
 @display.figure
 def roofs(paper: Paper) -> dict[str, Any]:
-    best = display.required(published.best_timed(paper), SOURCE.command)
+    best = display.required(published.best_timed(paper.published), SOURCE.command)
     rows, drawn = best.of_usual_size, DrawnRoof.of(best.roof)
     named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
     moved = (rows.whole_byte, rows.layers_byte)
@@ -121,7 +120,7 @@ def other_memory(paper: Paper) -> dict[str, Any]:
 
 @display.figure
 def delivered(paper: Paper) -> dict[str, Any]:
-    streams, products = paper.elsewhere.bandwidths, paper.elsewhere.products
+    streams, products = paper.published.bandwidths, paper.published.products
     printed = paper.chips.drop_duplicates("chip").set_index("chip").bandwidth_byte_per_s
     streams = streams[(streams.benchmark == "gpu-stream") & streams.stream.isin(STREAMS)]
     streams = streams.assign(share=streams.byte_per_s / streams.device.map(printed), what=streams.stream.map(STREAMS))

@@ -16,7 +16,7 @@ from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import datasheet, roof_of, short_name
 from report.paper.frames import matching
-from report.stats.operator_groups import traced
+from report.paper.operator_groups import traced
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 ANOTHER = 1.2  # two memories differ if one has so many times the bandwidth of the other, by the datasheets

@@ -2,11 +2,10 @@
 
 from report import display
 from report.markdown import escape, percent, si
-from report.paper import Paper
+from report.paper import Paper, operator_groups, published
 from report.paper.chips import roof_of, short_name
+from report.paper.published import SOURCE, share, typical
 from report.pipe import NONE, known, pipe
-from report.stats import operator_groups, published
-from report.stats.published import SOURCE, share, typical
 
 
 @display.table
@@ -20,7 +19,7 @@ def devices(paper: Paper) -> str:
                 share(each.rows, "layers_s"),
             )),
         )
-        for each in published.by_device(paper)
+        for each in published.by_device(paper.published)
     ]  # fmt: skip
     header = "Device | Precision | Networks > | Peak > | Whole network > | Layer by layer >"
     return pipe(header, display.required(rows, SOURCE.command))

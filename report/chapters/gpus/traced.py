@@ -7,9 +7,8 @@ import pandas as pd
 from measure.cache.traces import StoredTrace
 from measure.domain.roofs import Roof, Roofline
 from report.facts import Facts, missing, sourced
-from report.paper import Paper
+from report.paper import Paper, operator_groups
 from report.paper.chips import roof_of, short_name
-from report.stats import operator_groups
 from report.stats.value import Name, Source, Value, exact
 
 GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")

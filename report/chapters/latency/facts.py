@@ -11,12 +11,11 @@ from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper import BASE_PRECISION, Machine, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
-from report.stats import published
+from report.paper.published import ALIKE_FLOP
 from report.stats.correlations import fit_power_law, rank_correlation, spearman
-from report.stats.published import ALIKE_FLOP
 from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, median_of, ratio
 
 BATCHES = (1, 64, 256)
@@ -97,7 +96,7 @@ def _of_machine(machine: Machine) -> Timed | None:
 
 def timed_elsewhere(paper: Paper) -> Timed | None:
     """Return the published timings of the GPU on which most networks ran in eager mode."""
-    best = published.best_timed(paper)
+    best = published.best_timed(paper.published)
     if best is None:
         return None
     rows, names = best.rows, best.rows.model.map(published.network_name)

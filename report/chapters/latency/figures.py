@@ -17,8 +17,8 @@ from report.charts.panels import Content, figure, grid, row
 from report.charts.panels import panel as set_panel
 from report.paper import Paper
 from report.paper.frames import matching, spread
+from report.paper.published import ALIKE_FLOP
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
-from report.stats.published import ALIKE_FLOP
 
 FEW = 12  # as many networks have all their names against FLOP and parameters, and a line each in throughput
 MEASURED = 200  # the most networks with an interval at each batch size, against FLOP and parameters

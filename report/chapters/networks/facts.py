@@ -253,7 +253,7 @@ def pair_kinds(paper: Paper) -> pd.DataFrame:
 
     Without a GPU's roof the time, ``bound_s``, is empty, and a number has two bytes.
     """
-    kinds = matching(paper.elsewhere.kinds, stage=INFERENCE, input_size=224)
+    kinds = matching(paper.published.kinds, stage=INFERENCE, input_size=224)
     kinds = kinds[kinds.model.isin(STORY)]
     found = roof_of(paper, "gpu")
     size = PRECISION_BYTE[found[1] if found else GPU_PRECISION] / PRECISION_BYTE[BASE_PRECISION]

@@ -11,7 +11,7 @@ from measure.domain.values import latency, percent, si, significant
 from measure.domain.words import EAGER, INFERENCE
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import each, matching
-from report.stats.operator_groups import with_groups
+from report.paper.operator_groups import with_groups
 
 
 def cards(paper: Paper, families: Mapping[str, str]) -> dict[str, str]:

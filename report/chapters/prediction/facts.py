@@ -12,10 +12,9 @@ from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting.demand import MICROSECOND, Demand, PredictedDevice
 from measure.predicting.prediction import DATASHEET, GPU, Basis
 from report.facts import Facts, missing, sourced
-from report.paper import LOWER_PRECISIONS, Paper
+from report.paper import LOWER_PRECISIONS, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import matching
-from report.stats import published
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 FIT = "python -m measure fit"  # the command that predictions rest on

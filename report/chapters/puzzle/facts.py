@@ -10,11 +10,10 @@ from measure.domain.models import STORY
 from measure.domain.words import INFERENCE
 from report import options
 from report.facts import Facts, missing, sourced
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper import BASE_PRECISION, Machine, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
-from report.stats import published
-from report.stats.published import TWINS
+from report.paper.published import TWINS
 from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
 
 LIGHT, HEAVY = STORY
@@ -123,7 +122,7 @@ def compared(paper: Paper) -> pd.DataFrame:
 
     Both were timed in eager mode under the same conditions; of several, the newest software counts.
     """
-    rows = matching(paper.elsewhere.timings, phase=INFERENCE, compiler="", layout="contiguous")
+    rows = matching(paper.published.timings, phase=INFERENCE, compiler="", layout="contiguous")
     found = [
         published.paired(rows[rows.model == heavy].assign(model=""), rows[rows.model == light].assign(model=""))
         for light, heavy in ((LIGHT, HEAVY), (TWINS[LIGHT], TWINS[HEAVY]))
@@ -143,7 +142,7 @@ def byte_share(paper: Paper) -> pd.Series:
     The bytes are those of its layers. A device without a roof of its own has none.
     """
     pairs = matching(compared(paper), computed=SIXTEEN_BITS)
-    timed = published.timed(paper)
+    timed = published.timed(paper.published)
     timed = timed[timed.model.isin([LIGHT, TWINS[LIGHT]])]
     same = ["device", "source", "batch", "torch", "computed"]
     rows = pairs[[*same, "name", "latency_s_other"]].merge(timed, on=same)
@@ -153,7 +152,7 @@ def byte_share(paper: Paper) -> pd.Series:
 
 def _best_pair(paper: Paper) -> tuple[str, list[Any]]:
     """Return the GPU on which most networks were timed, and its rows of both networks; no rows if it lacks one."""
-    best = published.best_timed(paper)
+    best = published.best_timed(paper.published)
     rows = {row.model: row for row in each(best.of_usual_size)} if best else {}
     twins = [TWINS[LIGHT], TWINS[HEAVY]]
     return best.device if best else "", [rows[twin] for twin in twins] if rows.keys() >= set(twins) else []

@@ -14,7 +14,7 @@ from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each
-from report.stats.published import SOURCE, network_name
+from report.paper.published import SOURCE, network_name
 
 PRECISIONS = {"16 bits": theme.VERMILION, "double precision": theme.BLUE}
 

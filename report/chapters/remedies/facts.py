@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from measure.domain.advice import SYSTEM_SHARE
 from report.facts import Facts, source_of, sourced
-from report.paper import Paper
+from report.paper import Paper, published
 from report.paper.frames import matching
-from report.stats import published
 from report.stats.value import Value, exact
 
 DECODE = "llama_1b_decode_512"
@@ -20,7 +19,7 @@ class Remedies(Facts):
 
 
 def of(paper: Paper) -> Remedies:
-    layout = published.gain(next(iter(published.channels_last(paper)), None))
+    layout = published.gain(next(iter(published.channels_last(paper.published)), None))
     decoding = matching(paper.workloads, model=DECODE, precision="bf16").sort_values("batch").compulsory_intensity
     ends = (decoding.iloc[0], decoding.iloc[-1]) if len(decoding) else (None, None)
     return sourced(

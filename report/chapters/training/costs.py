@@ -5,10 +5,9 @@ from functools import cache
 import pandas as pd
 
 from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper import BASE_PRECISION, Machine, Paper, operator_groups, published
 from report.paper.cells import with_workload
 from report.paper.frames import matching
-from report.stats import operator_groups, published
 
 PASSES = (FORWARD, BACKWARD)
 
@@ -180,6 +179,6 @@ def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
 
 def published_ratios(paper: Paper) -> pd.DataFrame:
     """One row is a network on a GPU at a precision: ``ratio``, a step over an inference, all else alike."""
-    inferences, steps = (matching(paper.elsewhere.timings, phase=phase) for phase in (INFERENCE, STEP))
+    inferences, steps = (matching(paper.published.timings, phase=phase) for phase in (INFERENCE, STEP))
     pairs = published.paired(inferences, steps, ("phase",))
     return pairs.assign(ratio=pairs.latency_s_other / pairs.latency_s)

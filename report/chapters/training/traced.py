@@ -13,7 +13,7 @@ from report.chapters.training.costs import PASSES
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import roof_of, short_name
-from report.stats.operator_groups import traced
+from report.paper.operator_groups import traced
 from report.stats.value import Name, Source, Value, exact, extremes
 
 SOURCE = Source("traces/*/operators.csv", "stages forward and backward")

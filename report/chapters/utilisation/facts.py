@@ -13,9 +13,9 @@ from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.cells import INFERENCE_CELL
 from report.paper.frames import each, highest, matching
+from report.paper.operator_groups import profiled as profiled_groups
 from report.paper.roofs import STREAMS, sustained
 from report.stats.correlations import rank_correlation
-from report.stats.operator_groups import profiled as profiled_groups
 from report.stats.value import Name, Source, Value, bound, count_of, estimated, exact, extremes, median_of, ratio
 
 KEPT, EXAMPLE = "kept_memory", "mobilenet_v2"

@@ -11,7 +11,7 @@ from helpers.world import rows_of, world, wrong
 from report import display
 from report.chapters.gpus import facts as chapter
 from report.chapters.gpus import figures, traced
-from report.stats import published
+from report.paper import published
 
 BEAD, COG = (1e14, 1e12), (2e14, 2e13)
 """Peak and bandwidth at 16 bits."""
@@ -122,8 +122,8 @@ def test_figures_show_networks_and_precisions_of_any_name():
     assert {network for network, *_ in rows} == set(names)
     with pytest.raises(display.Missing):  # the network that it is about is not there
         figures.traced_roofs.__wrapped__(replace(world(), traces=traces))
-    products = world().elsewhere.products.assign(precision="fp32")
-    paper = replace(world(), elsewhere=replace(world().elsewhere, products=products))
+    products = world().published.products.assign(precision="fp32")
+    paper = replace(world(), published=replace(world().published, products=products))
     assert ("Bead 2", "fp32") in rows_of(figures.delivered.__wrapped__(paper), "name", "what")
 
 

@@ -71,12 +71,12 @@ def test_the_batch_that_crosses_the_ridge_point_solves_the_equation(flop, batch)
 
 
 def test_the_largest_batch_is_one_of_half_of_the_networks_and_one_network_of_the_pair_alone_is_no_pair():
-    rows, elsewhere = world().workloads, world().elsewhere
+    rows, others = world().workloads, world().published
     few = replace(world(), workloads=rows[rows.model.isin(["lean", "deep", "tokens", "alexnet"])])
     assert (large_batch(few), large_batch(nothing())) == (8, 1)
-    alone = replace(elsewhere, kinds=elsewhere.kinds[elsewhere.kinds.model != "mobilenet_v2"])
+    alone = replace(others, kinds=others.kinds[others.kinds.model != "mobilenet_v2"])
     gone = {"pair.flop_ratio": None, "pair.resnet.least": None}
-    assert wrong("networks", replace(world(), elsewhere=alone), gone) == {}
+    assert wrong("networks", replace(world(), published=alone), gone) == {}
 
 
 def test_a_measured_machine_goes_before_a_chip_and_the_gpu_of_the_story_before_others():

@@ -41,21 +41,21 @@ def test_facts_by_hand():
 
 
 def test_conditions_have_to_agree_and_the_newest_software_counts():
-    elsewhere = world().elsewhere
-    rows = elsewhere.timings[(elsewhere.timings.device == "Bead 2") & (elsewhere.timings.computed == "fp16")]
+    others = world().published
+    rows = others.timings[(others.timings.device == "Bead 2") & (others.timings.computed == "fp16")]
     light, heavy = (rows[rows.model == f"timm:{name}"].head(1) for name in ("mobilenetv2_100", "resnet18"))
     apart = [light.assign(device="Apart", torch="2.8"), heavy.assign(device="Apart", torch="2.9")]
     older = [light.assign(torch="2.3", latency_s=9.0), heavy.assign(torch="2.3", latency_s=2.0)]
     unknown = [each.assign(device="Unknown", peak_flop_per_s=None) for each in (light, heavy)]
-    timings = pd.concat([elsewhere.timings, *apart, *older, *unknown], ignore_index=True)
-    paper = replace(world(), elsewhere=replace(elsewhere, timings=timings))
+    timings = pd.concat([others.timings, *apart, *older, *unknown], ignore_index=True)
+    paper = replace(world(), published=replace(others, timings=timings))
     found = compared(paper).set_index(["device", "computed"]).ratio
     assert "Apart" not in found.index.get_level_values("device")
     assert found["Bead 2", "fp16"] == found["Unknown", "fp16"] == pytest.approx(80 / 60)
     # Networks of torchvision are compared too
     names = {"timm:mobilenetv2_100": "mobilenet_v2", "timm:resnet18": "resnet18"}
-    timings = elsewhere.timings.assign(model=elsewhere.timings.model.replace(names))
-    assert len(compared(replace(world(), elsewhere=replace(elsewhere, timings=timings)))) == 12
+    timings = others.timings.assign(model=others.timings.model.replace(names))
+    assert len(compared(replace(world(), published=replace(others, timings=timings)))) == 12
 
 
 @pytest.mark.parametrize(("kept_at", "batch", "light"), [((8,), 8, 0.064), ((), 64, 1.28)])

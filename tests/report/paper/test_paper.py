@@ -97,7 +97,7 @@ def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
     assert found.chips.equals(project.chips)
     assert found.flop_per_cycle == project.flop_per_cycle
     assert found.published.counting_suites.equals(project.published.counting_suites)
-    assert found.elsewhere.timings.equals(project.elsewhere.timings)
+    assert found.published.timings.equals(project.published.timings)
     assert found.counting_programs.equals(project.counting_programs)
     shutil.copy(WORLD / "chips.csv", tmp_path)
     names = {"Abacus 1", "Bead 2", *project.chips.chip}

@@ -1,26 +1,34 @@
-"""Networks that others timed, under two rooflines: that of the whole network, and the one layer by layer.
+"""What others published: figures that studies print, and networks that others timed, held against datasheets.
 
-A whole network moves its parameters, inputs and outputs once. Layer by layer, each kind of layer also writes its
-results to memory and reads its inputs back, and kinds run one after the other.
+A timed network has two rooflines. As a whole it moves its parameters, inputs and outputs once. Layer by layer, each
+kind of layer also writes its results to memory and reads its inputs back, and kinds run one after the other.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from measure.cache.schema import file_of
+from measure.domain.chips import datasheet_roof, fold_name, reachable_peak, rows_by_name
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
-from measure.domain.words import INFERENCE, least_byte
+from measure.domain.words import INFERENCE, STEP, least_byte
 from measure.predicting.timings import COMPILED
-from report.paper import Paper
+from measure.published import records
+from report.paper import curated
 from report.paper.chips import short_name
-from report.paper.frames import compact, matching
+from report.paper.frames import compact, each, matching, read_frame
 from report.stats.value import Name, Source, Value, median_of
+
+WIDTHS = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5, "bf16": 0.5}
+"""Bytes of a number over those at fp32, at which models are counted: other precisions move so much more or less."""
 
 NETWORK = ("model", "input_size")
 CONDITIONS = (
@@ -41,6 +49,92 @@ TWINS = {
     "efficientnet_b0": "timm:efficientnet_b0", "convnext_tiny": "timm:convnext_tiny",
 }  # fmt: skip
 """Networks as torchvision names them, measured here, and the same of timm, timed by others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """The frames of ``data/published``: six tables that studies print, errors included, then what others measured.
+
+    ``kinds`` are the kinds of layers in the timed models.
+
+    A row of ``timings`` is a model on a device under its conditions, with its demand and the roof above it:
+    ``computed``, the precision of its products, ``width``, the bytes of a number over those at fp32, ``flop`` and
+    ``byte`` (footprint) of the call, ``flop_per_s``, ``peak_flop_per_s`` and ``bandwidth_byte_per_s`` of the datasheet,
+    ``attained`` and ``peak_share``; empty if the model was not counted or the chip prints no rate at the precision.
+    ``latency_s`` follows from the printed rate if there is one.
+    """
+
+    chips: pd.DataFrame
+    models: pd.DataFrame
+    training: pd.DataFrame
+    training_steps: pd.DataFrame
+    step_estimates: pd.DataFrame
+    counting_suites: pd.DataFrame
+    timings: pd.DataFrame
+    kinds: pd.DataFrame
+    bandwidths: pd.DataFrame
+    products: pd.DataFrame
+
+
+PRINTED = (
+    records.PrintedChip, records.PrintedModel, records.PrintedTraining, records.PrintedStep, records.PrintedEstimate,
+    records.CountedSuite,
+)  # fmt: skip
+
+
+def read(studies: Path, measurements: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Published:
+    """Read the tables below ``published`` of two data folders. Raises UserError as ``curated.read`` does."""
+    printed = (curated.frame(file_of(record, studies), record, keys) for record in PRINTED)
+    chip_of = {name: rows[0].chip for name, rows in rows_by_name(each(chips)).items()}
+    measured = []
+    for record in (records.PublishedTiming, records.PublishedBandwidth, records.PublishedProduct):
+        rows = curated.frame(file_of(record, measurements), record, keys)
+        measured.append(rows.assign(device=rows.device.map(lambda name: chip_of.get(fold_name(name), name))))
+    timings, bandwidths, products = measured
+    counted = (records.PublishedCount, records.PublishedKind)
+    counts, kinds = (read_frame(record, file_of(record, measurements)) for record in counted)
+    timings = under_roofs(timings, counts, datasheet_rooflines(chips))
+    timings["chip_kind"] = timings.device.map(dict(zip(chips.chip, chips.chip_kind, strict=True)))
+    frames = [*printed, compact(timings), kinds, bandwidths, products]
+    return Published(*frames)
+
+
+def datasheet_rooflines(chips: pd.DataFrame) -> Mapping[tuple[str, str], Roofline]:
+    """Return each chip's highest dense roof by chip and precision: a bound whatever units a library chose."""
+    found = {}
+    for chip, rows in chips.groupby("chip"):
+        roof = datasheet_roof(each(rows))
+        for precision in WIDTHS:
+            if peak := reachable_peak(roof, precision):
+                found[str(chip), precision] = Roofline(peak, roof.byte_per_s)
+    return found
+
+
+def under_roofs(
+    timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[tuple[str, str], Roofline]
+) -> pd.DataFrame:
+    """Add the demand of each timed call and the roof above it: see ``Published``."""
+    wanted = counts.drop(columns=["status", "reason"])
+    rows = timings.merge(wanted, on=["model", "input_size"], how="left")
+    # A rate is of all calls together; a mean of single ones takes up what interrupted them
+    rows["latency_s"] = (rows.batch / rows.throughput_per_s.astype(float)).fillna(rows.latency_s)
+    rows["computed"] = rows.autocast.where(rows.autocast != "", rows.precision)
+    rows["width"] = rows.computed.map(WIDTHS).astype(float)
+    trains = rows.phase == STEP
+    backward = rows.backward_flop.astype(float).where(trains, 0.0)
+    rows["flop"] = rows.batch * (rows.forward_flop.astype(float) + backward)
+    # A step moves the activations twice: they are kept, and read again with their gradients
+    passes = np.where(trains, 2, 1)
+    of_batch = (rows.batch * rows[column].astype(float) for column in ("input_byte", "activation_byte"))
+    rows["byte"] = rows.width * passes * least_byte(rows.parameter_byte.astype(float), *of_batch)
+    above = [roof_of.get(key) for key in zip(rows.device, rows.computed, strict=True)]
+    rows["peak_flop_per_s"] = [np.nan if roof is None else roof.peak_flop_per_s for roof in above]
+    rows["bandwidth_byte_per_s"] = [np.nan if roof is None else roof.bandwidth_byte_per_s for roof in above]
+    rows["flop_per_s"] = rows.flop / rows.latency_s
+    roof = Roofline(rows.peak_flop_per_s, rows.bandwidth_byte_per_s)
+    rows["attained"] = rows.flop_per_s / roof.attainable(rows.flop / rows.byte)
+    rows["peak_share"] = rows.flop_per_s / rows.peak_flop_per_s
+    return rows
 
 
 def network_name(model: str) -> str:
@@ -71,17 +165,17 @@ def by_kind(timings: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
 
 
 @cache
-def timed(paper: Paper) -> pd.DataFrame:
+def timed(published: Published) -> pd.DataFrame:
     """Return the forward passes of counted networks on chips with a roof, each with both bounds.
 
     ``whole_s`` and ``layers_s`` are the least times by the two rooflines; ``whole_byte`` and ``layers_byte`` are the
     bytes of each. ``input_s`` is the time of one input.
     """
-    rows = paper.elsewhere.timings
+    rows = published.timings
     rows = rows[(rows.phase == INFERENCE) & rows.attained.notna()]
     inputs, outputs = (rows.batch * rows[column].astype(float) for column in ("input_byte", "output_byte"))
     whole_byte = rows.width * least_byte(rows.parameter_byte.astype(float), inputs, outputs)
-    sums = by_kind(rows, paper.elsewhere.kinds).groupby("timing")[["least_s", "moved_byte"]].sum()
+    sums = by_kind(rows, published.kinds).groupby("timing")[["least_s", "moved_byte"]].sum()
     found = rows.assign(
         input_s=rows.latency_s / rows.batch,
         whole_byte=whole_byte,
@@ -93,9 +187,9 @@ def timed(paper: Paper) -> pd.DataFrame:
 
 
 @cache
-def newest(paper: Paper, compiler: str = "") -> pd.DataFrame:
+def newest(published: Published, compiler: str = "") -> pd.DataFrame:
     """Return each device's timings in eager mode, or with a compiler, in the newest software of each source."""
-    rows = timed(paper)
+    rows = timed(published)
     rows = rows[(rows.compiler == compiler) & (rows.layout == "contiguous")]
     alike = ["device", "source", "computed"]
     newer = rows.assign(version=rows.torch.map(version)).sort_values("version", kind="stable")
@@ -122,16 +216,16 @@ class BestTimed(NamedTuple):
 
 
 @cache
-def best_timed(paper: Paper) -> BestTimed | None:
+def best_timed(published: Published) -> BestTimed | None:
     """Return the GPU of which most networks were timed in eager mode; None below ``FEWEST`` networks."""
-    return next(iter(by_device(paper)), None)
+    return next(iter(by_device(published)), None)
 
 
 @cache
-def by_device(paper: Paper) -> list[BestTimed]:
+def by_device(published: Published) -> list[BestTimed]:
     """Return each GPU at the precision of which most networks were timed in eager mode, those with most first."""
-    rows = newest(paper)
-    rows = rows[~rows.device.isin(paper.chips[paper.chips.chip_kind == "cpu"].chip)]
+    rows = newest(published)
+    rows = rows[rows.chip_kind != "cpu"]
     groups = [BestTimed(str(key[0]), str(key[1]), each) for key, each in rows.groupby(["device", "computed"])]
     ranked = sorted(groups, key=lambda each: (-each.rows.model.nunique(), each.device, each.computed))
     first = {each.device: each for each in reversed(ranked)}
@@ -161,9 +255,9 @@ def name_in(pairs: pd.DataFrame | None, column: str = "device") -> Name:
     return Name(None if pairs is None else short_name(str(pairs[column].iloc[0])))
 
 
-def on_the_next(paper: Paper, best: BestTimed, following: pd.DataFrame) -> pd.DataFrame:
+def on_the_next(published: Published, best: BestTimed, following: pd.DataFrame) -> pd.DataFrame:
     """Return pairs of eager timings on the best-timed GPU and compiled ones on the next."""
-    other = newest(paper, COMPILED)
+    other = newest(published, COMPILED)
     return paired(best.rows, other[other.device == following.device_other.iloc[0]], ("device", "compiler"))
 
 
@@ -182,31 +276,31 @@ def share(rows: pd.DataFrame, bound: str) -> Value:
 
 
 @cache
-def steps(paper: Paper) -> list[pd.DataFrame]:
+def steps(published: Published) -> list[pd.DataFrame]:
     """Return pairs of eager timings on two GPUs, the lower peak first; of two pairs with most networks, in order."""
-    rows = matching(timed(paper), compiler="")
+    rows = matching(timed(published), compiler="")
     call = rows.groupby([*NETWORK, "batch", *CONDITIONS[1:]], dropna=False).ngroup()  # on whatever device
 
     def shared(pair: tuple[pd.DataFrame, ...]) -> int:
         count = int(pair[0].model[call[pair[0].index].isin(call[pair[1].index])].nunique())
         return count if count >= FEWEST else 0
 
-    best = [matching(rows, device=each.device, computed=each.computed) for each in by_device(paper)[:6]]
+    best = [matching(rows, device=each.device, computed=each.computed) for each in by_device(published)[:6]]
     most = sorted(combinations(best, 2), key=shared, reverse=True)[:2]  # joining all takes half a second
     found = [paired(min(pair[::-1], key=_peak), max(pair, key=_peak), ("device",)) for pair in filter(shared, most)]
     return sorted(found, key=_peak)
 
 
 @cache
-def compiled(paper: Paper) -> list[pd.DataFrame]:
+def compiled(published: Published) -> list[pd.DataFrame]:
     """Return pairs of eager and compiled timings, one frame a device, those with most networks first."""
-    return _changed(newest(paper), newest(paper, COMPILED), "compiler")
+    return _changed(newest(published), newest(published, COMPILED), "compiler")
 
 
 @cache
-def channels_last(paper: Paper) -> list[pd.DataFrame]:
+def channels_last(published: Published) -> list[pd.DataFrame]:
     """Return pairs of contiguous and channels-last timings likewise."""
-    rows = matching(timed(paper), compiler="")
+    rows = matching(timed(published), compiler="")
     return _changed(rows[rows.layout == "contiguous"], rows[rows.layout == "channels_last"], "layout")
 
 

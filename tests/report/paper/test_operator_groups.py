@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from measure.domain.words import LAYER_KINDS
-from report.stats.operator_groups import RULES, group_of, with_groups
+from report.paper.operator_groups import RULES, group_of, with_groups
 
 
 @pytest.mark.parametrize(

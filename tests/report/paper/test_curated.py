@@ -8,7 +8,7 @@ from helpers.world import REFERENCES, world
 from measure.cache.schema import TABLES
 from measure.errors import UserError
 from measure.published.records import CountedSuite, FlopPerCycle, model_numbers
-from report.paper import hand_tables
+from report.paper import curated
 
 KEYS = frozenset({"one", "two"})
 HEADER = b"suite,cases,wrong,source,note"
@@ -17,7 +17,7 @@ HEADER = b"suite,cases,wrong,source,note"
 def read(path, content):
     path = path / "suites.csv"
     path.write_bytes(content)
-    return hand_tables.read(path, CountedSuite, KEYS)
+    return curated.read(path, CountedSuite, KEYS)
 
 
 def test_lines_are_numbered_as_an_editor_does_cells_are_stripped_and_a_byte_order_mark_is_no_text(tmp_path):
@@ -32,7 +32,7 @@ def test_lines_are_numbered_as_an_editor_does_cells_are_stripped_and_a_byte_orde
         (HEADER + b"\na,2,0,one,x\n\n", "line 3: 0 cells where the header has 5; correct the line or delete it"),
         (b"chip\n\xff\n", "suites.csv: is not UTF-8 text"),
         (HEADER + b"\n" + b"x" * 200_000, "suites.csv, line 2: "),
-        (HEADER + b"\na,2,0,one,\na,3,0,one,\n", "suites.csv, line 3: 'a' stands in line 2"),
+        (HEADER + b"\na,2,0,one,\na,3,0,one,\n", "suites.csv, line 3: duplicate of line 2: 'a'"),
         (HEADER + b"\na,2,0,three,\n", "suites.csv, line 2, column source: 'three'"),
     ],
 )
@@ -45,7 +45,7 @@ def test_keys_of_a_bibliography_and_its_uniform_fields(tmp_path):
     """A DOI and an arXiv number stand alone, in fields of their own."""
     file = tmp_path / "some.bib"
     file.write_text("@article{one1999, title={A @misc{trap} b}}\n  @Misc { two ,\n note={x}}\n@string{x = {y}}\n")
-    assert hand_tables.read_keys(file) == {"one1999", "two"}
+    assert curated.read_keys(file) == {"one1999", "two"}
     form = {"doi": r"10\.\d{4,}/\S+", "eprint": r"\d{4}\.\d{4,5}", "url": r"https?://\S+", "year": r"\d{4}"}
     for entry in REFERENCES.read_text(encoding="utf-8").split("\n@")[1:]:
         fields = dict(re.findall(r"^  (\w+) *= \{(.*)\},?$", entry, re.MULTILINE))
@@ -59,18 +59,18 @@ GOOD = "V,6,1;4-7,Core,avx2,fp32,32,one;two,"
 def read_rates(tmp_path, *lines):
     path = tmp_path / "flop_per_cycle.csv"
     path.write_text("\n".join([",".join(TABLES[FlopPerCycle].columns), *lines]))  # an editor may leave no line end
-    return hand_tables.flop_per_cycle(path, KEYS)
+    return curated.flop_per_cycle(path, KEYS)
 
 
 def test_one_model_may_have_rows_for_other_precisions_and_extensions(tmp_path):
     row, *others = read_rates(tmp_path, GOOD, GOOD.replace("fp32", "fp64"), GOOD.replace("avx2", "avx512f"))
     assert (row.vendor, row.family, row.flop_per_cycle, row.note, len(others)) == ("V", 6, 32, "", 2)
     assert model_numbers(row.models) == {1, 4, 5, 6, 7}
-    with pytest.raises(UserError, match="line 3, column models: a model of 7 stands in line 2"):
+    with pytest.raises(UserError, match="line 3, column models: line 2 names a model of 7 too"):
         read_rates(tmp_path, GOOD, GOOD.replace("1;4-7", "7"))
 
 
-ROWS = hand_tables.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", hand_tables.read_keys(REFERENCES))
+ROWS = curated.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", curated.read_keys(REFERENCES))
 
 
 @pytest.mark.parametrize(
@@ -93,20 +93,6 @@ def test_families(vendor, family, model, extension, fp32):
     )  # fmt: skip
     rates = {row.precision: row.flop_per_cycle for row in ROWS if row.fits(environment)}
     assert rates == {"fp32": fp32, "fp64": fp32 / 2}
-
-
-def test_the_rows_of_studies_as_printed_with_half_the_unit_of_the_last_digit_as_rounding():
-    tables = hand_tables.published(ROOT / "data" / "published", hand_tables.read_keys(REFERENCES))
-    steps = tables.training_steps
-    row = steps[(steps.model_key == "vit_b_32") & (steps.gpu == "NVIDIA V100")].iloc[0]
-    assert (row.time_s, row.flop_per_s, row.intensity_flop_per_byte, row.batch) == (0.1688, 10113e9, 48.72, 64)
-    peaks = dict(zip(tables.chips.chip, tables.chips.peak_flop_per_s_rounding, strict=True))
-    assert peaks["NVIDIA H100 SXM"] == pytest.approx(0.5e12)  # 3958e12
-    assert peaks["NVIDIA L4"] == pytest.approx(0.05e12)  # 30.3e12
-    counts = tables.training[tables.training.quantity == "flop"]
-    assert counts.iloc[0].forward_rounding == pytest.approx(0.5)  # 91416125440
-    assert tables.training[tables.training.study == "a1rooflines"].batch.isna().all()  # a cell that may be empty
-    assert (tables.chips.precision == "").sum() == 1
 
 
 def test_a_long_cell_is_cut_in_the_sentence(tmp_path):
