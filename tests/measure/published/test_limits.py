@@ -32,6 +32,9 @@ def limits():
         (replace(TIMING, latency_s=0.045), ""),
         (replace(TIMING, latency_s=0.040), "13.1 TFLOP/s is more than the 8.10 TFLOP/s of NVIDIA T4 at fp32"),
         (replace(TIMING, latency_s=0.040, autocast="fp16"), ""),  # of 65 TFLOP/s
+        # bf16 is held against the rate of 16 bits too: 523 GFLOP in 1 ms are 523 TFLOP/s
+        (replace(TIMING, precision="bf16", latency_s=0.001), "523 TFLOP/s is more than the 65.0 TFLOP/s"),
+        (replace(TIMING, autocast="bf16", latency_s=0.040), ""),
         # 64 x 4.278e8 B at 320 GB/s take 85.6 ms: a hundred times that and 174 ms for 174 operators are 8.73 s
         (replace(TIMING, latency_s=8.7), ""),
         (replace(TIMING, latency_s=8.8), "8.80 s is more than the 8.73 s that is plausible"),

@@ -16,7 +16,8 @@ TIMED = {
     **NET, "device": "chip", "chip_kind": "gpu", "source": "lab", "phase": "inference", "precision": "fp32",
     "autocast": "", "layout": "contiguous", "compiler": "", "torch": "2.9", "input_copied": False, "tuned": False,
     "computed": "fp32", "batch": 2, "width": 4, "latency_s": 0.5, "attained": 0.1, "flop": 3e12,
-    "peak_flop_per_s": 1e12, "bandwidth_byte_per_s": 1e11, "input_byte": 10e9, "output_byte": 1e9, "parameter_byte": 3e9,
+    "peak_flop_per_s": 1e12, "bandwidth_byte_per_s": 1e11, "input_byte": 10e9, "output_byte": 1e9,
+    "parameter_byte": 3e9,
 }  # fmt: skip
 # A kind of 1 TFLOP an input, and one that moves 25 GB at batch 1 and 15 GB more for each further input, at one byte.
 KINDS = [

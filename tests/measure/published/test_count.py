@@ -6,8 +6,9 @@ from helpers.locks import watch_writes
 from measure import __main__ as command
 from measure.cache import table
 from measure.cache.schema import TABLES, file_of
+from measure.published import count
+from measure.published.count import PublishedCounts
 from measure.published.records import PublishedCount, PublishedKind, PublishedTiming
-from measure.verbs.count_published import PublishedCounts, PublishedCountTask, planned
 
 CACHE = Path("cache")
 COUNTED = PublishedCount("timm:gone", None, "ok", None)
@@ -36,7 +37,7 @@ def rows(record):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_workers")
-def test_each_model_is_counted_at_its_size_and_a_stranger_has_a_reason(capsys):
+def test_each_model_is_counted_at_its_size_and_a_stranger_has_a_reason():
     assert call() == 0
     squeezenet, tinynet, gone = rows(PublishedCount)
     assert (squeezenet.model, tinynet.status, gone.status) == ("squeezenet1_1", "ok", "unsupported")
@@ -49,23 +50,26 @@ def test_each_model_is_counted_at_its_size_and_a_stranger_has_a_reason(capsys):
     assert sum(row.byte for row in kinds) == squeezenet.traffic_byte
     # Each operator reads its parameters once, for however many inputs
     assert sum(row.further_byte for row in kinds) == squeezenet.traffic_byte - squeezenet.parameter_byte
-    assert call() == 0
-    assert "Nothing left to count" in capsys.readouterr().out
 
 
 @pytest.mark.slow
 def test_a_transformer_is_built_for_its_size():
-    task = PublishedCountTask("timm:vit_tiny_patch16_224", 160)
-    assert task.model.input_shape == (3, 160, 160)
-    counted = task.run(None, None, lambda: None)[0].workload
+    counted, _ = count.count("timm:vit_tiny_patch16_224", 160, lambda: None)
+    assert counted.input_shape == "3x160x160"
     # 10 x 10 patches and a class token: the embedding of positions is 101 x 192, where at 224 it is 197 x 192
     assert counted.parameter_count == 5_717_416 - 96 * 192
 
 
-def test_what_is_counted_is_left_and_globs_choose():
+def test_globs_choose_among_the_timed_models():
     squeezenet, tinynet, gone = ("squeezenet1_1", 64), ("timm:tinynet_e", 106), ("timm:gone", None)
-    assert planned(CACHE, ["*"], set()) == [PublishedCountTask(*each) for each in (squeezenet, tinynet, gone)]
-    assert planned(CACHE, ["timm:*"], {gone}) == [PublishedCountTask(*tinynet)]
+    assert count.timed(CACHE, ["*"]) == [squeezenet, tinynet, gone]  # each once
+    assert count.timed(CACHE, ["timm:*"]) == [tinynet, gone]
+
+
+def test_what_is_counted_is_not_counted_again(capsys):
+    PublishedCounts(CACHE).add(COUNTED, [KIND])
+    assert call("--models", "timm:gone") == 0
+    assert "Nothing left to count" in capsys.readouterr().out
 
 
 def test_rows_of_another_process_are_not_added_again_and_those_of_a_kill_are_replaced(monkeypatch):
