@@ -1,7 +1,7 @@
 """Check that a machine can have measured the tables that somebody hands in.
 
-Nobody can tell a careful invention from a measurement. The checks refuse tables that are damaged, from another machine,
-in other units or faster than any chip, and counts of the owner's own models that do not sum up or differ from ours.
+Nobody can tell a careful invention from a measurement. The checks refuse tables that are damaged, mixed from several
+machines, in other units or faster than any chip, and counts of own models that do not sum up or differ from ours.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,8 +32,12 @@ _identity = attrgetter(*WORKLOAD)
 _numbers = attrgetter("parameter_count", "forward_flop", "traffic_byte")
 
 
-def check(folder: Path, counted: Iterable[Workload]) -> None:
-    """Raise UserError for the first row that cannot have been measured, given the known workloads."""
+def check(folder: Path, known: Sequence[Workload]) -> list[Counted]:
+    """Return the workloads in a machine's folder that are not known here.
+
+    Raises UserError for the first row that cannot have been measured, or for a wrong count.
+    """
+    counted = _check_counts(folder)
 
     def refuse(record: type, line: int, column: str, problem: str) -> NoReturn:
         place = f"{folder / FILES[record]}, line {line}, column {column}"
@@ -63,7 +67,7 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
     measured = [row for _, row in tables[RoofMeasurement]]
     roofs = {name: machine_roof(row for row in measured if row.environment_id == name) for name in environments}
     shapes = {_round(row): row.input_shape for _, row in tables[Run]}
-    least_flop = _least_flop(counted)
+    least_flop = _least_flop([*known, *(row for row, _, _ in counted)])
     for line, row in tables[Sample]:
         rate = least_flop.get((row.model, shapes.get(_round(row)), row.batch, row.phase), 0) / row.latency_s
         limit = min(ABOVE_ROOF * roofs[row.environment_id].flop_per_s.get(row.precision, inf), FASTEST_FLOP_PER_S)
@@ -74,10 +78,11 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
         flop = sum(value or 0 for name, value in vars(row).items() if name.endswith("_flop"))
         if flop > FASTEST_FLOP_PER_S * row.time_s:
             refuse(KernelCounters, line, "time_s", "did more FLOP in its time than any chip")
+    return _unknown(counted, known)
 
 
 def _roof_problem(row: RoofMeasurement) -> str:
-    """Return what is wrong with the interval or the rates of a roof kernel that is ok, if anything."""
+    """Return the problem of a roof kernel's interval or rates, or an empty text."""
     low, latency_s, high = row.latency_low_s, row.latency_s, row.latency_high_s
     if low is None or latency_s is None or high is None or not low <= latency_s <= high:
         return "is ok, and its interval does not hold its latency"
@@ -102,28 +107,27 @@ def _least_flop(counted: Iterable[Workload]) -> dict[tuple[str, str | None, int,
     return least
 
 
-def check_counts(folder: Path) -> list[Counted]:
-    """Return the workloads in a machine's folder, if any.
-
-    Raises UserError for a damaged table, a model that is not the owner's, and layers that do not sum to their model.
-    """
+def _check_counts(folder: Path) -> list[Counted]:
+    """Return all workloads. Raises UserError for a model that is not the owner's, or is not the sum of its layers."""
     workloads = Workloads(folder)
+
+    def refuse(row: Workload, column: str, problem: str) -> NoReturn:
+        raise UserError(f"{workloads.place(_identity(row))}, column {column}: {problem}")
+
     for each in workloads.folders():
         each.check()
     found = workloads.of(workloads.rows(Workload))
     for row, layers, _ in found:
         if row.source != OWN or ":" not in row.model:
-            place = f"{workloads.place(_identity(row))}, column model"
-            raise UserError(f"{place}: {quote(row.model)} is not a model of the machine's owner; leave it out")
+            refuse(row, "model", f"{quote(row.model)} is not a model of the machine's owner; leave it out")
         for column in SUMMED:
             whole = getattr(row, column)
             if layers and whole is not None and whole != sum(getattr(layer, column) for layer in layers):
-                place = f"{workloads.place(_identity(row))}, column {column}"
-                raise UserError(f"{place}: is not the sum of the layers of {quote(row.model)}; count it again")
+                refuse(row, column, f"is not the sum of the layers of {quote(row.model)}; count it again")
     return found
 
 
-def new(found: Sequence[Counted], known: Sequence[Workload]) -> list[Counted]:
+def _unknown(found: Sequence[Counted], known: Sequence[Workload]) -> list[Counted]:
     """Return the unknown workloads. Raises UserError for a model whose counts here differ."""
     shapes = {row.model: row.input_shape for row in known}
     rows = {_identity(row): row for row in known}

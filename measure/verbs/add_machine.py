@@ -110,10 +110,8 @@ def _copies(latencies: Mapping[str, Counter[float]], new: Set[str]) -> list[list
 def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
     """Check the machine in a folder or zip, and add it. Return its name here and the cells that it measured."""
     workloads = Workloads(flags.data)
-    known = workloads.rows(Workload)
     with contributed.opened(source) as given:
-        counts = contributed_checks.check_counts(given.folder)
-        contributed_checks.check(given.folder, [*known, *(row for row, _, _ in counts)])
+        new = contributed_checks.check(given.folder, workloads.rows(Workload))
         tables = Folder(given.folder).tables()
         newest = max(tables[Environment], key=attrgetter("recorded_at"))
         if len(flags.sources) == 1:
@@ -124,7 +122,6 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
             own = unicodedata.normalize("NFC", own)  # zips from macOS take letters and their accents apart
             name = own = re.sub(r"[^\w.-]+", "-", own).strip("-._")[:60] or "machine"
         check_folder_name(name)
-        new = contributed_checks.new(counts, known)
     for number in count(2):
         place = MachineFolder(flags.data, name).folder
         check_folder(place, "--machine")
