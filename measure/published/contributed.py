@@ -1,6 +1,6 @@
-"""Copy one machine's tables, and those in ``workload`` below it, out of an untrusted folder or zip.
+"""Copy the tables of one machine, and of its ``workload`` folder, out of an untrusted folder or zip.
 
-They are copied under their own names. No path from a zip is ever written to.
+The copies get the tables' own names: a path from a zip is never written to.
 """
 
 import hashlib
@@ -35,14 +35,14 @@ LONGEST_PATH = 1000  # letters of a file's path in a zip
 WANTED = {*FILES.values(), *(TABLES[record].path for record in (Workload, Layer, Operator))}
 
 SUMS = "SHA256SUMS"  # in a zip of ``pack``: a line for each table, as sha256sum writes it
-SUMS_BYTE = 2**16  # the most that is read of it
+SUMS_BYTE = 2**16  # only so much of it is read
 
 # The files in a folder or zip, each with a way to open it, or None for a link, a pipe or a device
 Members = dict[PurePosixPath, Callable[[], IO[bytes]] | None]
 
 
 class _Zip(FileIO):
-    """A zip that refuses to be read in large pieces: the list of its files, whose length it states, would be one."""
+    """A zip that refuses a large read: only its list of files, whose length the zip itself states, would be one."""
 
     def read(self, size: int | None = -1) -> bytes:
         piece = fstat(self.fileno()).st_size - self.tell() if size is None or size < 0 else size
@@ -52,21 +52,21 @@ class _Zip(FileIO):
 
 
 @dataclass(frozen=True)
-class HandedIn:
-    """Copies of one machine's tables in ``folder``."""
+class Contribution:
+    """One machine's tables, copied to ``folder``."""
 
     folder: Path
     name: str | None  # of the original folder, if known
-    left_out: list[str]  # the files that are not tables
-    changed: list[str]  # the tables that are not what ``pack`` put into the zip; empty without its sums
+    left_out: list[str]  # other files
+    changed: list[str]  # tables that differ from the sums of ``pack``; empty without sums
 
 
 @contextmanager
-def opened(source: Path) -> Iterator[HandedIn]:
-    """Copy the tables of the only machine in a folder or zip, for as long as the context lasts.
+def opened(source: Path) -> Iterator[Contribution]:
+    """Copy the tables of the only machine in a folder or zip, while the context lasts.
 
     Raises UserError for no machine or several, for a table that is not a regular file, and beyond the size limits. A
-    UserError about a copy, raised in the context, is raised again about the original file.
+    UserError about a copy, raised in the context, names the original file instead.
     """
     try:
         made = TemporaryDirectory(prefix="roofwright-")
@@ -87,7 +87,7 @@ def opened(source: Path) -> Iterator[HandedIn]:
             raise UserError(f"{source}: cannot be read ({reason}); name a machine's folder or a zip of it") from None
         name = home.name or (source.resolve().name if source.is_dir() else None)
         try:
-            yield HandedIn(folder, name, *found)
+            yield Contribution(folder, name, *found)
         except UserError as problem:
             raise UserError(str(problem).replace(temporary, str(source / home))) from None
 
@@ -127,9 +127,7 @@ def _list_zip(archive: zipfile.ZipFile) -> Members:
 
 
 def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosixPath, list[str], list[str]]:
-    """Copy the tables of the only machine among the files. Return its folder, the files that were left out, and the
-    tables that changed since ``pack`` made their sums.
-    """
+    """Copy the tables of the only machine among the files. Return its folder, other files, and changed tables."""
     if len(members) > MOST_FILES:
         raise UserError(f"{source}: holds more than {MOST_FILES} files; name the machine's own folder, or a zip of it")
     homes = sorted({path.parent for path in members if path.name == FILES[Environment]})
@@ -177,9 +175,9 @@ def sums_of(tables: Mapping[str, Path]) -> dict[str, str]:
 
 
 def shareable(row: Record) -> Record:
-    """Return a row without the text of an exception, which may name files, hosts or passwords: its type stays.
+    """Cut the text of an exception off a row: it may name files, hosts or passwords. Its type, before a colon, stays.
 
-    Our own reasons stay as they are. An exception's type, or what led to it, stands before a colon.
+    Our own reasons stay as they are.
     """
     reason = getattr(row, "reason", None)
     if not reason:

@@ -57,29 +57,22 @@ def count(name: str, input_size: int | None, beat: Callable[[], None]) -> Rows:
     return PublishedCount(name, input_size, **columns), kinds
 
 
-def _sum_by_kind(counted: Count) -> dict[tuple[str, str], dict[str, Any]]:
+def _sum_by_kind(one: Count) -> dict[tuple[str, str], dict[str, Any]]:
     """Sum operators by stage and kind of layer."""
     sums: dict[tuple[str, str], Any] = defaultdict(Counter)
-    for row in counted.operators:
+    for row in one.operators:
         of_one = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
         sums[row.stage, row.layer_kind].update({column: row.calls * number for column, number in of_one.items()})
     return sums
 
 
-class PublishedCounts:
-    """The two tables, which several processes may fill. A model's row follows its kinds, and commits them."""
+def counted(data: Path) -> set[Shape]:
+    return {(row.model, row.input_size) for row in table.read(file_of(PublishedCount, data), PublishedCount)}
 
-    def __init__(self, data: Path) -> None:
-        self._path = file_of(PublishedCount, data)
-        self._kinds = table.ChildTable(file_of(PublishedKind, data), PublishedKind, TABLES[PublishedCount].key)
-        self.folder = self._path.parent
 
-    def counted(self) -> set[Shape]:
-        return {(row.model, row.input_size) for row in table.read(self._path, PublishedCount)}
-
-    def add(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
-        """Add a model at a size, or replace its earlier rows and those that a kill left."""
-        with table.in_turn(self.folder):
-            self._kinds.owners = None  # another process may have written
-            self._kinds.put([(counted, kinds)])
-            table.put(self._path, PublishedCount, table.read(self._path, PublishedCount), [counted])
+def add(data: Path, row: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
+    """Add a model at a size, or replace its earlier rows and those that a kill left. Its row commits its kinds."""
+    path, key = file_of(PublishedCount, data), TABLES[PublishedCount].key
+    with table.in_turn(path.parent):
+        table.ChildTable(file_of(PublishedKind, data), PublishedKind, key).put([(row, kinds)])
+        table.put(path, PublishedCount, table.read(path, PublishedCount), [row])

@@ -17,14 +17,8 @@ from measure.domain.roofs import Roof
 from measure.domain.values import latency, si
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.errors import quote
-from measure.published.records import (
-    Chip,
-    PublishedBandwidth,
-    PublishedCount,
-    PublishedKind,
-    PublishedProduct,
-    PublishedTiming,
-)
+from measure.published import records
+from measure.published.records import PublishedCount, PublishedKind, PublishedTiming
 
 # The greatest rate over the datasheet's: convolutions with fewer multiplications than are counted, and clocks above the
 # boost clock. A processor's datasheet has its base clock.
@@ -46,7 +40,7 @@ def inputs_in_time(row: Any) -> float | None:
 class Limits:
     """The roofs of the chips, and the counts of the models that others timed."""
 
-    def __init__(self, data: Path, chips: Iterable[Chip]) -> None:
+    def __init__(self, data: Path, chips: Iterable[records.Chip]) -> None:
         self._chips = rows_by_name(chips)
         counts = table.read(file_of(PublishedCount, data), PublishedCount)
         self._counts = {(row.model, row.input_size): row for row in counts if row.status == "ok"}
@@ -62,12 +56,12 @@ class Limits:
         roof, most = datasheet_roof(chip), ABOVE_BASE_CLOCK if chip[0].chip_kind == "cpu" else ABOVE_ROOF
         if isinstance(row, PublishedTiming):
             return "latency_s", _contradiction(row) or self._timing_problem(row, roof, most)
-        if isinstance(row, PublishedBandwidth):
+        if isinstance(row, records.PublishedBandwidth):
             limit = roof.byte_per_s
             if limit and row.working_set_byte is None and row.byte_per_s > most * limit:
                 rates = f"{si(row.byte_per_s, 'B/s')} is more than the {si(limit, 'B/s')}"
                 return "byte_per_s", f"{rates} of {row.device}'s memory"
-        elif isinstance(row, PublishedProduct):
+        elif isinstance(row, records.PublishedProduct):
             peak = roof.flop_per_s.get(row.precision)
             if peak and row.flop_per_s > most * peak:
                 return "flop_per_s", _above(row.flop_per_s, peak, row.device, row.precision)

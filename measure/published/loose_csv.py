@@ -1,4 +1,4 @@
-"""Read a table as others write it: any encoding with a mark, any delimiter, an index column, units in the header.
+"""Read a table as others write it: UTF-8 or UTF-16, any delimiter, an index column, units in the header.
 
 R's ``write.csv`` quotes the header and writes NA; pandas writes an index column without a name; a German spreadsheet
 separates cells by semicolons and writes decimal commas.
@@ -21,7 +21,7 @@ DELIMITERS = ",;\t| "
 INDEX = ("", "Unnamed: 0", "index")  # headers of a column that only numbers the rows
 UNKNOWN = ("NA", "NaN", "nan", "NULL", "None", "<NA>")  # an unknown value in R, pandas and SQL
 DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(e[+-]?[0-9]+)?", re.IGNORECASE)
-# What may stand in a column's name in place of ``s``, ``byte`` and ``flop``, with its size
+# The units that may replace ``s``, ``byte`` and ``flop`` in a column's name, with their sizes
 PREFIXES = {"k": "1e3", "m": "1e6", "g": "1e9", "t": "1e12"}
 SIZES: dict[str, dict[str, Decimal]] = {
     "s": {"ms": Decimal("1e-3"), "us": Decimal("1e-6"), "µs": Decimal("1e-6"), "ns": Decimal("1e-9")},
@@ -30,20 +30,21 @@ SIZES: dict[str, dict[str, Decimal]] = {
     "flop": {f"{prefix}flop": Decimal(size) for prefix, size in PREFIXES.items()},
 }
 
+ONE = Decimal(1)
 Spelling = dict[str, tuple[str, Decimal]]  # each accepted header in lower case: the column, and the size of its unit
 
 
 def decode(content: bytes, errors: str = "strict") -> str:
-    """Return the text of a file by its byte order mark, as PowerShell and spreadsheets write it; else of UTF-8."""
+    """Decode UTF-16 by its byte order mark, as PowerShell and spreadsheets write it, or else UTF-8."""
     has_utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return content.decode("utf-16" if has_utf_16 else "utf-8-sig", errors)
 
 
 def spellings(record: type) -> Spelling:
-    """Return the headers that are accepted for a table: its columns, and those in other units."""
+    """Return the accepted headers of a table: its columns, also in other units."""
     found: Spelling = {}
     for name, column in TABLES[record].columns.items():
-        found[name.lower()] = (name, Decimal(1))
+        found[name.lower()] = (name, ONE)
         match = re.fullmatch("(.*?_?)(s|byte|flop)(_per_s)?", name)
         if match and column.type is not str and column.unit in ("s", "B", "B/s", "FLOP/s"):
             for unit, size in SIZES[match[2]].items():
@@ -52,9 +53,9 @@ def spellings(record: type) -> Spelling:
 
 
 def read(file: Path, records: Sequence[type[Any]]) -> tuple[type[Any], list[tuple[int, Any]]]:
-    """Return the record that the header is most like, and the rows with the lines in which they end.
+    """Return the record whose columns resemble the header most, and the rows with the lines in which they end.
 
-    A column that may be empty may be missing. Raises UserError that names file, line and column of what is wrong.
+    A column that may be empty may be missing. Raises UserError naming file, line and column of a wrong cell.
     """
     try:
         text = decode(file.read_bytes())
@@ -79,24 +80,21 @@ def read(file: Path, records: Sequence[type[Any]]) -> tuple[type[Any], list[tupl
         raise UserError(f"{file}: {problem}; save it as CSV") from None
     if rows and all(len(cells) == len(header) + 1 for _, cells in rows):  # R's write.table: no header above its index
         header = ["", *header]
-    kept = [place for place, name in enumerate(header) if place or name not in INDEX]
-    meant = {place: known[record].get(header[place].lower(), (header[place], Decimal(1))) for place in kept}
+    meant = [known[record].get(name.lower(), (name, ONE)) for name in header]
+    kept = [(place, *meant[place]) for place, name in enumerate(header) if place or name not in INDEX]
     columns = TABLES[record].columns
-    names = [name for name, _ in meant.values()]
+    names = [name for _, name, _ in kept]
     absent = [name for name, column in columns.items() if column.optional and name not in names]
-    numeric = [
-        place for place in kept if names[kept.index(place)] in columns and columns[meant[place][0]].type is not str
-    ]
-    has_commas = any(
-        DECIMAL_COMMA.fullmatch(cells[place].strip()) for _, cells in rows for place in numeric if place < len(cells)
-    )
+    numeric = {place for place, name, _ in kept if name in columns and columns[name].type is not str}
+    numbers = (cells[place].strip() for _, cells in rows for place in numeric if place < len(cells))
+    has_commas = any(map(DECIMAL_COMMA.fullmatch, numbers))
     converted = []
     for line, cells in rows:
         if len(cells) != len(header):
             wrong = f"{len(cells)} cells where the header has {len(header)}; correct the line or delete it"
             raise UserError(f"{file}, line {line}: {wrong}")
         texts = []
-        for place, (name, size) in meant.items():
+        for place, name, size in kept:
             text = cells[place].strip()
             if text in UNKNOWN and name in columns and columns[name].optional:
                 text = ""
@@ -111,10 +109,10 @@ def read(file: Path, records: Sequence[type[Any]]) -> tuple[type[Any], list[tupl
 
 
 def _scaled(text: str, size: Decimal, type_: type) -> str:
-    """Return a number in the unit of its column; as it is if it is none, which the column then refuses."""
+    """Convert a number to the unit of its column. Other texts stay as they are; the column refuses them."""
     try:
         value = Decimal(text) * size
-    except DecimalException:  # no number, or one beyond all exponents
+    except DecimalException:  # not a number, or beyond all exponents
         return text
     if size == 1 or not value.is_finite() or abs(value.adjusted()) > 30:
         return text if size == 1 else str(value)

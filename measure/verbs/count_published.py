@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from measure.cache.schema import file_of
 from measure.domain.values import si
 from measure.errors import as_called
 from measure.machine.device import Device
@@ -32,11 +33,11 @@ DEFAULTS = {"models": ["*"]}
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
     deadline = time.monotonic() + parse_time("--budget", flags.budget) if flags.budget else None
-    counts: Any = count.PublishedCounts(flags.data)
-    shapes, counted = count.timed(flags.data, flags.models), set() if flags.force else counts.counted()
+    shapes, counted = count.timed(flags.data, flags.models), set() if flags.force else count.counted(flags.data)
     tasks = [PublishedCountTask(*shape) for shape in shapes if shape not in counted]
+    folder = str(file_of(PublishedCount, flags.data).parent)
     if not tasks:
-        print(f"Nothing left to count: see {counts.folder}")
+        print(f"Nothing left to count: see {folder}")
         return 0
     check_writable(flags.data)
     stop_as_by_ctrl_c()
@@ -44,12 +45,12 @@ def main(flags: argparse.Namespace) -> int:
     try:
         with closing(Worker("cpu", 1, Sampling())) as worker, display:
             display.begin_part("counts", tasks)
-            summary = runner.run(tasks, worker, lambda task, outcome: task.store(counts, outcome), display, deadline)
+            summary = runner.run(tasks, worker, lambda task, found: task.store(flags.data, found), display, deadline)
     except KeyboardInterrupt:
         print(f"\nStopped after {display.done} of {display.total}; to go on: {flags.command}")
         return INTERRUPTED
     resume = [runner.resumption(flags.command, flags.force)] if summary.left else []
-    print("\n".join([*runner.lines(summary, [str(counts.folder)]), *resume]))
+    print("\n".join([*runner.lines(summary, [folder]), *resume]))
     print(f"Next: {as_called('report')}{data_flag(flags.data)}")
     return 0
 
@@ -69,10 +70,10 @@ class PublishedCountTask(Task):
     def run(self, _device: Device, _sampling: Sampling, beat: Callable[[], None]) -> count.Rows:
         return count.count(self.name, self.input_size, beat)
 
-    def store(self, cache: Any, outcome: count.Rows | Failure) -> None:
+    def store(self, data: Any, outcome: count.Rows | Failure) -> None:
         if isinstance(outcome, Failure):
             outcome = PublishedCount(self.name, self.input_size, outcome.status, outcome.reason), []
-        cache.add(*outcome)
+        count.add(data, *outcome)
 
     def summary(self, result: count.Rows) -> str:
         counted = result[0]

@@ -28,18 +28,18 @@ from report.paper.frames import compact, each, matching, read_frame
 from report.stats.value import Name, Source, Value, median_of
 
 WIDTHS = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5, "bf16": 0.5}
-"""Bytes of a number over those at fp32, at which models are counted: other precisions move so much more or less."""
+"""The size of a number over its size at fp32, the precision of the counts."""
 
 NETWORK = ("model", "input_size")
 CONDITIONS = (
     "device", "source", "phase", "precision", "autocast", "layout", "compiler", "torch", "input_copied", "tuned",
 )  # fmt: skip
-"""How a network was timed, apart from the network, its input and the batch size."""
+"""The conditions of a timing besides network, input and batch size."""
 
 FEWEST, LIBRARY = 20, 900
-"""The networks that a comparison needs, as fewer are a list, and those that make a device one of a whole library."""
+"""The networks that a comparison needs, and those from which a device counts as timed with a whole library."""
 
-ALIKE_FLOP = (7.5e9, 9.5e9)  # networks with so many FLOP an input, about as many as ResNet-50, are called alike
+ALIKE_FLOP = (7.5e9, 9.5e9)  # FLOP of one input: networks in this range, around ResNet-50, are called alike
 
 SOURCE = Source("published/measurements/models.csv", "all", "python -m measure add-published FILE")
 
@@ -48,7 +48,7 @@ TWINS = {
     "vgg16": "timm:vgg16", "densenet121": "timm:densenet121", "vit_b_16": "timm:vit_base_patch16_224",
     "efficientnet_b0": "timm:efficientnet_b0", "convnext_tiny": "timm:convnext_tiny",
 }  # fmt: skip
-"""Networks as torchvision names them, measured here, and the same of timm, timed by others."""
+"""The same networks by torchvision's names, measured here, and by timm's, timed by others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ def under_roofs(
     """Add the demand of each timed call and the roof above it: see ``Published``."""
     wanted = counts.drop(columns=["status", "reason"])
     rows = timings.merge(wanted, on=["model", "input_size"], how="left")
-    # A rate is of all calls together; a mean of single ones takes up what interrupted them
+    # A rate covers all calls; a mean of single calls includes their interruptions
     rows["latency_s"] = (rows.batch / rows.throughput_per_s.astype(float)).fillna(rows.latency_s)
     rows["computed"] = rows.autocast.where(rows.autocast != "", rows.precision)
     rows["width"] = rows.computed.map(WIDTHS).astype(float)
@@ -138,7 +138,7 @@ def under_roofs(
 
 
 def network_name(model: str) -> str:
-    """Return how the paper writes a network that others timed, whichever library it is from."""
+    """Return the paper's name of a network that others timed, from either library."""
     own = {twin: model for model, twin in TWINS.items()}
     return model_name(own.get(model, model.removeprefix("timm:")))
 
@@ -149,9 +149,9 @@ def version(torch: str) -> tuple[int, ...]:
 
 
 def by_kind(timings: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
-    """One row is a kind of layer in a timed forward pass, with its index as ``timing``: ``work_flop``, ``moved_byte``.
+    """Return a row for each kind of layer in each timed forward pass, whose index is ``timing``.
 
-    ``arithmetic_s`` and ``bytes_s`` are the least times of these, ``least_s`` the longer of the two.
+    ``arithmetic_s`` is the least time of ``work_flop``, ``bytes_s`` that of ``moved_byte``, ``least_s`` the longer one.
     """
     columns = [*NETWORK, "batch", "width", "peak_flop_per_s", "bandwidth_byte_per_s"]
     rows = timings.rename_axis("timing").reset_index()[["timing", *columns]]
@@ -166,10 +166,10 @@ def by_kind(timings: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
 
 @cache
 def timed(published: Published) -> pd.DataFrame:
-    """Return the forward passes of counted networks on chips with a roof, each with both bounds.
+    """Return the forward passes of counted networks on chips with a roof, under both rooflines.
 
-    ``whole_s`` and ``layers_s`` are the least times by the two rooflines; ``whole_byte`` and ``layers_byte`` are the
-    bytes of each. ``input_s`` is the time of one input.
+    ``whole_s`` and ``layers_s`` are the least times, ``whole_byte`` and ``layers_byte`` the bytes. ``input_s`` is the
+    time of one input.
     """
     rows = published.timings
     rows = rows[(rows.phase == INFERENCE) & rows.attained.notna()]
@@ -198,7 +198,7 @@ def newest(published: Published, compiler: str = "") -> pd.DataFrame:
 
 
 class BestTimed(NamedTuple):
-    """The GPU of which most networks were timed in eager mode, the precision of these, and the timings."""
+    """A GPU, the precision at which most networks were timed on it in eager mode, and these timings."""
 
     device: str
     computed: str
@@ -206,24 +206,24 @@ class BestTimed(NamedTuple):
 
     @property
     def roof(self) -> Roofline:
-        """The GPU's roof on its datasheet."""
+        """The roof of the GPU's datasheet."""
         return Roofline(self.rows.peak_flop_per_s.iloc[0], self.rows.bandwidth_byte_per_s.iloc[0])
 
     @property
     def of_usual_size(self) -> pd.DataFrame:
-        """The timings at the size of input that most networks have."""
+        """The timings at the most frequent size of input."""
         return self.rows[self.rows.input_size == self.rows.input_size.mode()[0]]
 
 
 @cache
 def best_timed(published: Published) -> BestTimed | None:
-    """Return the GPU of which most networks were timed in eager mode; None below ``FEWEST`` networks."""
+    """Return the GPU with the most networks timed in eager mode; None below ``FEWEST`` networks."""
     return next(iter(by_device(published)), None)
 
 
 @cache
 def by_device(published: Published) -> list[BestTimed]:
-    """Return each GPU at the precision of which most networks were timed in eager mode, those with most first."""
+    """Return each GPU at the precision with the most networks timed in eager mode, in the order of their number."""
     rows = newest(published)
     rows = rows[rows.chip_kind != "cpu"]
     groups = [BestTimed(str(key[0]), str(key[1]), each) for key, each in rows.groupby(["device", "computed"])]
@@ -243,7 +243,7 @@ def paired(base: pd.DataFrame, other: pd.DataFrame, but: Sequence[str] = ()) -> 
 
 
 def gains(pairs: pd.DataFrame, column: str = "latency_s") -> pd.Series:
-    """Return how many times as fast each network is in the other timings of ``paired``, or by a bound."""
+    """Return each network's speedup in the other timings of ``paired``, or the one that a bound promises."""
     return of_networks(pairs[column] / pairs[f"{column}_other"], pairs.model)
 
 
@@ -262,7 +262,7 @@ def on_the_next(published: Published, best: BestTimed, following: pd.DataFrame) 
 
 
 def of_networks(values: pd.Series, models: pd.Series) -> pd.Series:
-    """Return each network's median, so that networks count alike whatever sizes of input they were timed at."""
+    """Return each network's median: a network timed at many sizes of input counts once."""
     return values.groupby(models).median()
 
 
@@ -271,13 +271,13 @@ def typical(values: pd.Series, models: pd.Series, unit: str = "") -> Value:
 
 
 def share(rows: pd.DataFrame, bound: str) -> Value:
-    """Return the typical share that a bound is of the measured time."""
+    """Return the typical share of a bound in the measured time."""
     return typical(rows[bound] / rows.latency_s, rows.model, "%")
 
 
 @cache
 def steps(published: Published) -> list[pd.DataFrame]:
-    """Return pairs of eager timings on two GPUs, the lower peak first; of two pairs with most networks, in order."""
+    """Return the eager timings of the two pairs of GPUs that share the most networks; lower peaks come first."""
     rows = matching(timed(published), compiler="")
     call = rows.groupby([*NETWORK, "batch", *CONDITIONS[1:]], dropna=False).ngroup()  # on whatever device
 
@@ -293,7 +293,7 @@ def steps(published: Published) -> list[pd.DataFrame]:
 
 @cache
 def compiled(published: Published) -> list[pd.DataFrame]:
-    """Return pairs of eager and compiled timings, one frame a device, those with most networks first."""
+    """Return pairs of eager and compiled timings: a frame for each device, those with more networks first."""
     return _changed(newest(published), newest(published, COMPILED), "compiler")
 
 

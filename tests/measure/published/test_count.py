@@ -7,7 +7,6 @@ from measure import __main__ as command
 from measure.cache import table
 from measure.cache.schema import TABLES, file_of
 from measure.published import count
-from measure.published.count import PublishedCounts
 from measure.published.records import PublishedCount, PublishedKind, PublishedTiming
 
 CACHE = Path("cache")
@@ -67,7 +66,7 @@ def test_globs_choose_among_the_timed_models():
 
 
 def test_what_is_counted_is_not_counted_again(capsys):
-    PublishedCounts(CACHE).add(COUNTED, [KIND])
+    count.add(CACHE, COUNTED, [KIND])
     assert call("--models", "timm:gone") == 0
     assert "Nothing left to count" in capsys.readouterr().out
 
@@ -76,7 +75,7 @@ def test_rows_of_another_process_are_not_added_again_and_those_of_a_kill_are_rep
     written = watch_writes(monkeypatch)
     table.append(file_of(PublishedKind, CACHE), PublishedKind, [KIND, KIND])  # without their model
     written.clear()
-    for counts in (PublishedCounts(CACHE), PublishedCounts(CACHE)):
-        counts.add(COUNTED, [KIND])
+    for _ in range(2):
+        count.add(CACHE, COUNTED, [KIND])
     assert (rows(PublishedCount), rows(PublishedKind)) == ([COUNTED], [KIND])
     assert written == {"counts.csv": True, "counted_kinds.csv": True}  # while locked
