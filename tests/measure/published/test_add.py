@@ -57,3 +57,8 @@ def test_a_device_is_known_whatever_its_case_and_a_row_with_other_values_is_take
     assert [(row.device, row.latency_s) for row in known()] == [("Bead 2", 0.02), ("Example GPU", 0.02)]
     assert add(other, flags=["--replace"]) == 0
     assert {(row.device, row.latency_s) for row in known()} == {("Bead 2", 0.03), ("Example GPU", 0.02)}
+
+
+def test_a_row_at_bf16_is_added():
+    assert add(BEAD.replace("fp32", "bf16")) == 0  # without counts there is no limit
+    assert [row.precision for row in known()] == ["bf16"]

@@ -117,6 +117,7 @@ def test_calls_under_the_roof():
     # Autocast computes at 16 bits and moves half; a step takes the backward pass too
     assert (cast.computed, cast.byte, cast.peak_share) == ("fp16", forward.byte / 2, forward.peak_share / 4)
     assert (step.flop, step.byte) == (10 * 3e9, 2 * (4e6 + 10 * 6e6))
+    assert under(timing(precision="bf16")).byte.tolist() == [forward.byte / 2]
     # Below the ridge point memory is the roof: 10 Mbyte take 0.1 ms; 10 MFLOP in 1 ms are a tenth of that
     count = COUNT | {"parameter_byte": 10e6, "input_byte": 0, "activation_byte": 0, "forward_flop": 1e6}
     (low,) = under(timing(latency_s=1e-3), counts=[count]).itertuples()
