@@ -18,7 +18,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
-from measure.cache.schema import TABLES
+from measure.cache.schema import TABLES, Column
 from measure.domain.values import now
 from measure.errors import UserError, quote
 
@@ -27,6 +27,8 @@ Columns = dict[str, list[Any]]  # the cells of a table by the record's fields, i
 
 FORMULA = re.compile(r"[=+\-@\t\r]")
 NAME = ".lock"  # a folder's lock file; it may stay behind, the system releases the lock when its holder dies
+PIECE = 256  # rows parsed together: so few stay in the processor's cache
+MOST_TEXTS = 2**14  # of a column, whose values are kept while it is parsed
 WAIT_S = 0.5  # for another holder to let go, or to write its name
 
 
@@ -178,46 +180,70 @@ def _parse(
     columns = TABLES[record].columns
     text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="")  # without a spreadsheet's mark
     lines = csv.reader(text)
-    numbers, rows, seen = [], [], set()
+    numbers: list[int] = []
     try:
         header = next(lines, [])
         _check_header(header, columns)
         value_of = itemgetter(*map(header.index, key)) if key else None
         places = [place for place, name in enumerate(header) if not only or name in only]
         pick = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
-        for cells in lines:
-            if len(cells) != len(header):
-                raise _RowError(f"{len(cells)} cells where the header has {len(header)}", lines.line_num)
-            if value_of:
-                value = value_of(cells)
-                if value in seen:
-                    continue  # the rest of the row is not parsed, which is faster
-                seen.add(value)
-            numbers.append(lines.line_num)
-            rows.append(pick(cells) if only else cells)  # which takes a third of the memory
+
+        def rows() -> Iterator[Sequence[str]]:
+            seen = set()
+            for cells in lines:
+                if len(cells) != len(header):
+                    raise _RowError(f"{len(cells)} cells where the header has {len(header)}", lines.line_num)
+                if value_of:
+                    value = value_of(cells)
+                    if value in seen:
+                        continue  # the rest of the row is not parsed, which is faster
+                    seen.add(value)
+                numbers.append(lines.line_num)
+                yield pick(cells) if only else cells
+
+        return numbers, _values(record, list(pick(header)), numbers, rows())
     except csv.Error as problem:
         raise _RowError(problem, lines.line_num) from None
-    return numbers, _values(record, list(pick(header)), numbers, rows)
+
+
+class _ValueByText(dict[str, Any]):
+    """The values of a column's texts. Each text is parsed once, and equal cells share their value."""
+
+    def __init__(self, column: Column, by_hand: bool) -> None:
+        self._column, self._by_hand = column, by_hand
+
+    def __missing__(self, text: str) -> Any:
+        value = self[text] = self._column.value(text.strip() if self._by_hand else text)
+        return value
 
 
 def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: Iterable[Sequence[str]]) -> Columns:
     """Return the cells as values by column. Raises _RowError for a cell that its column refuses."""
     columns, by_hand = TABLES[record].columns, TABLES[record].by_hand
     found: Columns = {name: [] for name in columns if name in header}  # in the order of the record's fields
-    for name, texts in zip(header, zip(*rows, strict=True), strict=False):  # without rows there are no texts
-        value_by_text = {}  # each text of a column is parsed once, which is faster
-        for text in dict.fromkeys(texts):
+    known = {name: _ValueByText(columns[name], by_hand) for name in header}
+    wrong: dict[str, _RowError] = {}
+    rows, begin = iter(rows), 0
+    while piece := [*itertools.islice(rows, PIECE)]:  # the texts of a whole table would take ten times its size
+        for name, texts in zip(header, zip(*piece, strict=True), strict=True):
+            if name in wrong:
+                continue
             try:
-                value_by_text[text] = columns[name].value(text.strip() if by_hand else text)
+                found[name] += map(known[name].__getitem__, texts)
             except ValueError as complaint:
-                raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], name) from None
-        found[name] = [*map(value_by_text.__getitem__, texts)]
+                place = next(place for place, text in enumerate(texts) if text not in known[name])
+                wrong[name] = _RowError(f"the cell {complaint}", numbers[begin + place], name)
+            if len(known[name]) > MOST_TEXTS:  # hardly any comes again
+                known[name].clear()
+        begin += len(piece)
+    for problem in (wrong[name] for name in header if name in wrong):
+        raise problem
     if hasattr(record, "problem"):  # a record may check what its columns alone cannot tell
         checked: list[Any] = rows_of(record, found)
         for line, row in zip(numbers, checked, strict=True):
-            name, problem = row.problem()
-            if problem:
-                raise _RowError(problem, line, name)
+            name, complaint = row.problem()
+            if complaint:
+                raise _RowError(complaint, line, name)
     return found
 
 
@@ -226,11 +252,14 @@ def _header(record: type) -> str:
 
 
 def _encode(path: Path, record: type, rows: Iterable[Any]) -> bytes:
-    """Return new rows as a table's lines. Raises UnreadableError if ``read`` would refuse them."""
-    cells = [tuple(vars(row).values()) for row in rows]  # None is an empty cell
+    """Return new rows as a table's lines, with None as an empty cell.
+
+    Raises UnreadableError if ``read`` would refuse them.
+    """
+    rows = list(rows)
     for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL):
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n", quoting=quoting).writerows(cells)
+        csv.writer(text, lineterminator="\n", quoting=quoting).writerows(vars(row).values() for row in rows)
         if "\r" not in text.getvalue():  # which needs quotes, and gets them from Python 3.13 on
             break
     lines = text.getvalue().encode(errors="replace")  # UTF-8 has no half characters

@@ -27,7 +27,7 @@ from measure.errors import UserError, quote
 Record = TypeVar("Record")
 
 MOST_FILES = 1000
-MOST_BYTE = 5 * 10**7  # all tables together, five times the project's own machine: half a minute and 1 GB to check
+MOST_BYTE = 5 * 10**7  # all tables together, five times the project's own machine: half a minute and 0.5 GB to check
 PIECE_BYTE = 2**20  # read at once; no list of a zip's files, and no line of a table, is as long
 LONGEST_PATH = 1000  # letters of a file's path in a zip
 

@@ -191,3 +191,20 @@ def test_rows_with_some_cells_alone(path):
     append(path, Run, rows)
     assert table.read_some(path, Run, ("model", "batch"), {("a", 2), ("b", 1), ("b", 2)}) == rows[1:]
     assert table.read_some(path.with_name("none.csv"), Run, ("model",), {("a",)}) == []
+
+
+def test_a_table_of_many_rows_is_refused_for_its_first_wrong_column_and_before_that_for_a_wrong_row(path):
+    """The rows are parsed some at a time, and the wrong cells are as far apart as can be."""
+    row = "e1,net,{},fp32,inference,eager,ok,,now,,,,,,0,,,\n"
+    lines = [row.format(number % 7 + 1) for number in range(2 * table.PIECE)]  # 1 to 7: texts that come again
+    header = f"{RUN_HEADER}\n"
+    path.write_text(header + "".join(lines))
+    rows = table.read(path, Run)
+    assert [row.batch for row in rows] == [number % 7 + 1 for number in range(2 * table.PIECE)]
+    lines[3] = lines[3].replace("fp32", "fp31")  # line 5: below the header, and counted from 1
+    lines[table.PIECE] = row.format("none")
+    lines[-1] = row.format("no")
+    for change, place in (("", f"line {table.PIECE + 2}, column batch: "), ("one,two\n", f"line {len(lines) + 2}: 2")):
+        path.write_text(header + "".join(lines) + change)
+        with pytest.raises(UserError, match=place):
+            table.read(path, Run)
