@@ -210,7 +210,7 @@ class Worker:
             return Failure("timeout", f"one call took longer than {limit_s:g} s")
         except EndedError as problem:
             self._isolated = None
-            if problem.code == -signal.SIGTERM:  # by a batch system, or a guard of the memory
+            if problem.code in (-1, -signal.SIGTERM):  # SIGHUP, SIGTERM: by a batch system, or a guard of the memory
                 return KILLED
             if problem.code == -9:  # SIGKILL, which Windows does not have
                 if oom_kills() == self._oom_kills:

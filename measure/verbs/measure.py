@@ -32,7 +32,7 @@ from measure.run.cell_tasks import HardwareCounterTask, RoundTask
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.request import Request, parse_threads
 from measure.run.sections import SECTIONS, USUAL_SECTIONS
-from measure.run.task import RunCache, Task, machine_folder
+from measure.run.task import KILLED, RunCache, Task, machine_folder
 from measure.run.worker import IsolatedCalls, Worker
 from measure.timing.sampling import Sampling, round_sampling
 from measure.verbs import changes, completion, flags
@@ -284,7 +284,9 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     summary.left = sum(len(part.tasks) for part in parts)
     resume = [runner.resumption(arguments.command, force=True)] if arguments.force and parts else []
     print("\n".join([*runner.lines(summary, cache.places(tasks)), *before.lines(cache), *resume]))
-    _print_contents(request, cache, parts, arguments)
+    killed = [task for task, failure in summary.failures if failure == KILLED]  # the next run tries them again
+    left = [*killed, *(task for part in parts for task in part.tasks)]
+    _print_contents(request, cache, plan.in_parts(left, request, cache), arguments)
     own = {model.name for model in request.models if model.source == OWN}
     errors = [(task, each.reason) for task, each in summary.failures if each.status == "error"]
     return _say_broken([f"{task.label}: {reason}" for task, reason in errors if task.columns.get("model") in own])

@@ -12,6 +12,7 @@ from helpers.places import ROOT
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
 from measure.cache.records import Environment, OperatorTime, Profile, Run, Sample
+from measure.run.task import KILLED
 from measure.run.worker import Worker
 from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample
@@ -107,6 +108,19 @@ def test_a_polite_kill_and_a_closed_terminal_stop_as_ctrl_c_does_unless_nohup_ig
     said = "\n3 done, 0 left; " if is_ignored else "\nStopped after 1 of 3. Everything measured so far is kept"
     assert said in capsys.readouterr().out
     assert len(MachineFolder(tmp_path, "box").rows(Run)) == (3 if is_ignored else 1)
+
+
+def test_a_cell_whose_process_was_killed_from_outside_is_lacking_until_it_is_measured(tmp_path, capsys, monkeypatch):
+    outcomes = [KILLED, *(Timing(1, (TimedSample(latency_s),), ()) for latency_s in (1.0, 1.01, 0.99))]
+    monkeypatch.setattr(Worker, "run", lambda *_: outcomes.pop(0))
+    words = "--device cpu --models squeezenet1_0 --batch-sizes 1 --variants eager --sections inference"
+    assert call(tmp_path, words) == 0
+    said = capsys.readouterr().out
+    assert "1 killed:" in said
+    assert "lacks nothing" not in said
+    assert "To add that: " in said
+    assert call(tmp_path, words) == 0
+    assert "It lacks nothing of what was asked for." in capsys.readouterr().out
 
 
 @pytest.mark.slow

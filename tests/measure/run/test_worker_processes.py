@@ -101,6 +101,7 @@ def test_an_exception_without_words_is_an_outcome_and_the_next_task_finds_a_fres
         (signal.SIGKILL, (3, 4), "oom", "signal 9"),
         (signal.SIGKILL, (3, 3), KILLED.status, KILLED.reason),
         (signal.SIGTERM, (3, 3), KILLED.status, KILLED.reason),  # by a batch system, or a guard of the memory
+        (signal.SIGHUP, (3, 3), KILLED.status, KILLED.reason),
         (signal.SIGSEGV, (3, 4), "error", "signal 11"),
     ],
 )
