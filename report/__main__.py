@@ -330,8 +330,8 @@ def sources() -> Iterator[Path]:
     It is this project's; of a paper that stands in the current folder, the project's files with that one's over them;
     of an installed copy, a copy of that.
     """
+    from measure.cache.scratch import scratch
     from report import own
-    from report.scratch import scratch
 
     there = project_folder()
     if own.stands_in(Path.cwd()):

@@ -11,14 +11,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
+from measure.cache.scratch import scratch
 from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.words import INFERENCE
@@ -78,8 +77,8 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
 
     metrics = choose_metrics(ask("--query-metrics"))
     beat()
-    with tempfile.TemporaryDirectory(prefix="roofwright-") as folder:
-        table, output = Path(folder) / "kernels.csv", Path(folder) / "log.txt"
+    with scratch() as folder:
+        table, output = folder / "kernels.csv", folder / "log.txt"
         command = ["ncu", "--log-file", str(table), "--metrics", ",".join(metrics), *OPTIONS, *program]
         environment, end = os.environ | {"LC_ALL": "C"}, time.monotonic() + LIMIT_S
         with output.open("wb") as log:

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from math import ceil
-from pathlib import Path
 from statistics import fmean, median
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+from measure.cache.scratch import scratch
 from measure.domain import variants
 from measure.domain.latency import Cell
 from measure.domain.models import Model
@@ -166,8 +165,8 @@ def rows_of(trace: Trace, steps: Collection[int]) -> TraceRows:
 
 def read_recording(profiler: "profile") -> Trace:
     """Return what a profiler recorded, by way of a file: traces have one reader."""
-    with TemporaryDirectory(prefix="roofwright-") as folder:
-        path = Path(folder) / "trace.json"
+    with scratch() as folder:
+        path = folder / "trace.json"
         profiler.export_chrome_trace(str(path))
         (trace,) = reading.read(path)
         return trace

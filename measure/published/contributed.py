@@ -9,18 +9,19 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
 from os import fstat
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import gettempdir
 from typing import IO, TypeVar
 
 from measure.cache.folders import FILES
 from measure.cache.records import Environment
 from measure.cache.schema import TABLES
+from measure.cache.scratch import scratch
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import UserError, quote
 
@@ -68,12 +69,11 @@ def opened(source: Path) -> Iterator[Contribution]:
     Raises UserError for no machine or several, for a table that is not a regular file, and beyond the size limits. A
     UserError about a copy, raised in the context, names the original file instead.
     """
-    try:
-        made = TemporaryDirectory(prefix="roofwright-")
-    except OSError as problem:
-        raise _unwritable(problem) from None
-    with made as temporary:
-        folder = Path(temporary)
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(scratch())
+        except OSError as problem:
+            raise _unwritable(problem) from None
         try:
             if source.is_dir():
                 home, *found = _copy_tables(source, _list_folder(source), folder)
@@ -89,7 +89,7 @@ def opened(source: Path) -> Iterator[Contribution]:
         try:
             yield Contribution(folder, name, *found)
         except UserError as problem:
-            raise UserError(str(problem).replace(temporary, str(source / home))) from None
+            raise UserError(str(problem).replace(str(folder), str(source / home))) from None
 
 
 def _unwritable(problem: OSError) -> UserError:

@@ -53,9 +53,9 @@ def main() -> None:
     os.dup2(2, 1)  # what libraries print past Python is none of the lines
     sys.path[0] = ""  # as in a notebook
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    # Where none of the user's start-up files is, under the name that report/scratch.py clears away; none of our modules
-    # is imported here, whose names a project's own may have.
-    with tempfile.TemporaryDirectory(prefix=f"roofwright-report-{os.getpid()}-") as folder:
+    # Where none of the user's start-up files is, under the name that measure/cache/scratch.py clears away; none of our
+    # modules is imported here, whose names a project's own may have.
+    with tempfile.TemporaryDirectory(prefix=f"roofwright-{os.getpid()}-") as folder:
         shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}), ipython_dir=folder)
 
         def show_value(value: Any) -> None:

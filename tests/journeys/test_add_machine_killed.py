@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +125,21 @@ def test_killed_by_the_system_and_whoever_writes_next_finishes_it(capsys):
     assert add("given/box") == 0
     assert tables() == finished
     assert "holds all of this already" in capsys.readouterr().out
+
+
+def test_the_copies_that_a_killed_one_left_in_the_temporary_folder_go_with_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    program = (
+        "import os, signal, sys\nfrom measure.cache import plausibility\n"
+        "plausibility.check = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from measure.__main__ import main\nmain(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", program, "add-machine", "given/box", "--data", str(DATA)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)})
+    assert done.returncode == -9
+    assert len([*tmp_path.glob("roofwright-*")]) == 1
+    assert add("given/box") == 0
+    assert [*tmp_path.glob("roofwright-*")] == []
 
 
 def test_two_at_once_into_a_machine_that_is_new_both_come_in(monkeypatch, capsys):

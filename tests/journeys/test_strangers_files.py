@@ -90,7 +90,7 @@ def test_a_full_temporary_folder_is_not_the_fault_of_the_zip(capsys, monkeypatch
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(contributed, "TemporaryDirectory", full)
+    monkeypatch.setattr("measure.cache.scratch.TemporaryDirectory", full)
     code, _, said = add(capsys, path)
     assert (code, "temporary folder" in said, "TMPDIR" in said, "box.zip" in said) == (2, True, True, False)
 

@@ -2,14 +2,14 @@ import os
 import subprocess
 import sys
 
-from report.scratch import scratch
+from measure.cache.scratch import scratch
 
 
-def test_the_folders_of_a_killed_render_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr("report.scratch.gettempdir", lambda: str(tmp_path))
+def test_the_folders_of_a_killed_process_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("measure.cache.scratch.gettempdir", lambda: str(tmp_path))
     killed = subprocess.Popen([sys.executable, "-c", ""])
     killed.wait()
-    left, own = (tmp_path / f"roofwright-report-{pid}-x" for pid in (killed.pid, os.getpid()))
+    left, own = (tmp_path / f"roofwright-{pid}-x" for pid in (killed.pid, os.getpid()))
     for folder in (left, own):
         folder.mkdir()
     with scratch() as folder:

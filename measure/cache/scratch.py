@@ -1,4 +1,4 @@
-"""Folders that last as long as a render."""
+"""Temporary folders, which the next one removes if their process was killed."""
 
 import os
 import shutil
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-PREFIX = "roofwright-report-"
+PREFIX = "roofwright-"
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a folder for the length of a block. Remove those of renders that were killed with all that could do so."""
-    for old in Path(gettempdir()).glob(f"{PREFIX}*-*"):
-        if Path("/proc").is_dir() and not Path("/proc", old.name.removeprefix(PREFIX).split("-")[0]).exists():
+    """Yield a folder for the length of a block. Remove those of processes that were killed."""
+    for old in Path(gettempdir()).glob(f"{PREFIX}[0-9]*-*"):
+        if Path("/proc").is_dir() and not Path("/proc", old.name.split("-")[1]).exists():
             shutil.rmtree(old, ignore_errors=True)
     with TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as folder:
         yield Path(folder)
