@@ -236,14 +236,14 @@ def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: I
             if len(known[name]) > MOST_TEXTS:  # hardly any comes again
                 known[name].clear()
         begin += len(piece)
-    for problem in (wrong[name] for name in header if name in wrong):
-        raise problem
+    for name in filter(wrong.__contains__, header):
+        raise wrong[name]
     if hasattr(record, "problem"):  # a record may check what its columns alone cannot tell
         checked: list[Any] = rows_of(record, found)
         for line, row in zip(numbers, checked, strict=True):
-            name, complaint = row.problem()
-            if complaint:
-                raise _RowError(complaint, line, name)
+            name, problem = row.problem()
+            if problem:
+                raise _RowError(problem, line, name)
     return found
 
 
