@@ -204,7 +204,11 @@ def count_network(
     from measure.counting.recorder import Recorder, record_inference, record_training
 
     keywords = keywords or {}
-    (inference, output), decided = _most_work(lambda: record_inference(network, inputs, **keywords), is_real)
+
+    def infer() -> tuple[Recorder, Any]:
+        return record_inference(network, inputs, **keywords)
+
+    (inference, output), decided = _most_work(network, infer, is_real)
     passes, parameters = {INFERENCE: inference.forward}, list(network.parameters())
     arguments = held_tensors([inputs, dict(keywords)])
     columns: dict[str, Any] = {
@@ -227,7 +231,7 @@ def count_network(
         return recorded, [(each, each.grad) for each in parameters if each.grad is not None]
 
     try:
-        (training, trained), training_decided = _most_work(train, is_real)
+        (training, trained), training_decided = _most_work(network, train, is_real)
     except Exception as problem:  # a model may raise anything
         columns["reason"] = f"backward not counted: {text_of(explain(problem))}"
     else:
@@ -247,7 +251,7 @@ def count_network(
         }
 
     if decided:
-        drawn = "random draws decide what runs; counted is the most that it runs"
+        drawn = "random draws decide what runs; counted is the most of three runs: ordinary, lowest and highest draws"
         columns["reason"] = f"{columns['reason']}; {drawn}" if columns["reason"] else drawn
 
     # Operators without a formula, as name:calls:share of the bytes that inference and the backward pass move.
@@ -266,7 +270,9 @@ def count_network(
     return columns, layers, call_rows(passes)
 
 
-def _most_work(record: "Callable[[], tuple[Recorder, Any]]", is_real: bool) -> "tuple[tuple[Recorder, Any], bool]":
+def _most_work(
+    network: "nn.Module", record: "Callable[[], tuple[Recorder, Any]]", is_real: bool
+) -> "tuple[tuple[Recorder, Any], bool]":
     """Record a pass with the same random numbers each time; return what ``record`` does, and whether they decide.
 
     A network may leave out layers at random. If numbers are drawn, the pass is recorded again with the lowest and with
@@ -280,7 +286,7 @@ def _most_work(record: "Callable[[], tuple[Recorder, Any]]", is_real: bool) -> "
     found, problems = [], []
     for pin in (None, LOWEST, HIGHEST):
         try:
-            with same_draws(pin) as draws:
+            with same_draws(pin, network) as draws:
                 found.append(record())
         except Exception as problem:  # without the layers that are left out, nothing may have a gradient
             problems.append(problem)

@@ -97,9 +97,10 @@ def _hash_runs(model: Model) -> str:
             return function(*args, **(kwargs or {}))
 
     for is_fake in (False, True):
-        with suppress(Exception), same_draws():  # own code may raise anything, and draw what it runs
+        with suppress(Exception):  # own code may raise anything
             (call,) = prepare_on_meta(model, [own_models.PROBE], keep_constants=is_fake)
-            with casting(call.network, None, None, fake=is_fake) as (device, dtype), Calls() as calls:
+            held = casting(call.network, None, None, fake=is_fake)
+            with same_draws(root=call.network), held as (device, dtype), Calls() as calls:  # it may draw what it runs
                 made = empty_inputs(call, device, dtype)
                 call.network(*made.inputs, **made.keywords)
             return _hash("\n".join(sorted(calls.seen)))

@@ -215,6 +215,8 @@ class Recorder(TorchDispatchMode):
             problem = NotImplementedError(f"torch's {name} cannot be counted; write it as a loop or branch of Python")
             self._note(problem, func.name())
             raise problem
+        if isinstance(kwargs.get("generator"), torch.Generator):
+            kwargs = {**kwargs, "generator": None}  # the global one draws the same numbers in each run
         overload = overload_of(func)
         if overload.is_composite:
             with _again(self):

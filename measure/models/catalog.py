@@ -150,11 +150,7 @@ def prepare_on_meta(model: Model, batches: Sequence[int], keep_constants: bool =
     Raises NotImplementedError for an own model that needs values.
     """
     if model.source == OWN:
-        calls = []
-        for batch in batches:
-            with same_draws():
-                calls.append(own_models.prepare_on_meta(model, batch, keep_constants))
-        return calls
+        return [own_models.prepare_on_meta(model, batch, keep_constants) for batch in batches]
     with same_draws():
         network = build_on_meta(model, keep_constants)
         return [_call(network, make_inputs(model, batch, "meta")) for batch in batches]

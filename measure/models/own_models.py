@@ -27,6 +27,7 @@ from measure.models.call import (
     refuse_hidden,
     refuse_layouts,
 )
+from measure.models.draws import same_draws
 
 if TYPE_CHECKING:
     import torch
@@ -90,8 +91,10 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
 
 def prepare_on_meta(model: Model, batch: int, keep_constants: bool = False) -> Call:
     """Build the same without memory. Raises NotImplementedError for what cannot be counted anywhere."""
+    function = _find(model.name)
     try:
-        call = _make_call_without_memory(_find(model.name), batch, keep_constants)
+        with same_draws(root=function):
+            call = _make_call_without_memory(function, batch, keep_constants)
     except Exception as problem:  # user code may raise anything
         raise NotImplementedError(f"{model.name}({batch}) raised {in_short(problem)}") from problem
     refuse_hidden(call.network)

@@ -1,6 +1,7 @@
 """Networks as people report them to counters: each kind once, with the right value by hand."""
 
 import random
+import secrets
 from collections import UserDict
 from dataclasses import dataclass
 from functools import partial
@@ -217,16 +218,26 @@ def draws():
 
     # 2 rows by 8 x 8, six times; backward also the inputs of all but the first.
     flop = {"forward_flop": 6 * 256, "backward_flop": 11 * 256, "gradient_byte": 6 * 8 * 8 * 4}
+    generator = torch.Generator()
+    generator.seed()
     for name, draw in {
         "random": random.random,
         "numpy": partial(np.random.uniform, 0, 1),
         "torch": lambda: torch.rand(1).item(),
         "coin": lambda: torch.bernoulli(torch.tensor(0.5)),
+        "a generator": partial(random.Random().uniform, 0, 1),
+        "NumPy's generator": np.random.default_rng().random,
+        "NumPy's older generator": np.random.RandomState().rand,
+        "torch's generator": partial(torch.rand, 1, generator=generator),
+        "a new generator": lambda: random.Random().random(),
+        "the system": lambda: secrets.randbits(8) / 256,
     }.items():
         for way in (drop, keep):
             layers = nn.ModuleList(linear(8, 8) for _ in range(6))
             forward = on(lambda self, x, way=way, draw=draw: way(self, x, draw), 8, layers=layers)
-            reason = "random draws decide what runs; counted is the most that it runs"
+            reason = (
+                "random draws decide what runs; counted is the most of three runs: ordinary, lowest and highest draws"
+            )
             yield reported(f"{way.__name__} by {name}", forward, **flop, reason=reason, path=None)
 
     def convolve(self, x, edges, _graphs):

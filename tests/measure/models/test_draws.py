@@ -1,6 +1,10 @@
 """Random numbers that are the same each time."""
 
+import copy
+import os
 import random
+import secrets
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -8,6 +12,8 @@ import torch
 
 from measure.models.draws import HIGHEST, LOWEST, same_draws
 
+OWN = random.Random(), np.random.default_rng(), np.random.RandomState()
+SEVENTH = random.Random(7).random()
 DRAWS = {
     "random": random.random,
     "uniform": lambda: random.uniform(0, 1),
@@ -15,13 +21,20 @@ DRAWS = {
     "torch": lambda: torch.rand(1).item(),
     "many": lambda: torch.rand(100).mean().item(),
     "coin": lambda: 1 - torch.bernoulli(torch.tensor(0.5)).item(),  # heads for low numbers
+    "own": OWN[0].random,
+    "own of numpy": OWN[1].random,
+    "older of numpy": lambda: OWN[2].uniform(),
+    "new": lambda: random.Random().random(),
+    "reseeded": lambda: random.seed() or random.random(),
+    "system": lambda: random.SystemRandom().random(),
+    "bytes": lambda: int.from_bytes(os.urandom(7)) / 256**7,
 }
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_draws(draw):
     def drawn(pin=None):
-        with same_draws(pin) as draws:
+        with same_draws(pin, draw) as draws:
             found = draw()
         assert draws.made
         return found
@@ -31,15 +44,33 @@ def test_draws(draw):
 
 
 def test_the_generators_go_on_as_if_nothing_had_been_drawn():
-    for each in DRAWS.values():
-        states = random.getstate(), np.random.get_state(), torch.get_rng_state()
-        expected = each()
+    for name in ("random", "uniform", "numpy", "torch", "many", "coin", "own", "own of numpy", "older of numpy"):
+        states = random.getstate(), np.random.get_state(), torch.get_rng_state(), copy.deepcopy(OWN)
+        expected = DRAWS[name]()
         random.setstate(states[0])
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
-        with same_draws(HIGHEST):
-            each()
-        assert each() == expected
+        OWN[0].setstate(states[3][0].getstate())
+        OWN[1].bit_generator.state = states[3][1].bit_generator.state
+        OWN[2].set_state(states[3][2].get_state())
+        with same_draws(HIGHEST, DRAWS[name]):
+            DRAWS[name]()
+        assert DRAWS[name]() == expected
+
+
+def test_what_is_seeded_or_another_thread_draws_is_left_alone():
+    def of_system():
+        return [os.urandom(16), random.Random().random(), secrets.token_bytes(16)]
+
+    with ThreadPoolExecutor(1) as pool:
+        drawn = []
+        for _ in range(2):
+            with same_draws(LOWEST) as draws:
+                drawn.append(pool.submit(of_system).result())
+                assert random.Random(7).random() == SEVENTH
+            assert not draws.made
+    assert all(one != other for one, other in zip(*drawn, strict=True))
+    assert os.urandom(16) != os.urandom(16)
 
 
 def test_what_rejects_extreme_numbers_ends():
