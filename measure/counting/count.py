@@ -7,8 +7,8 @@ values runs once for real (``real_run``).
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache.workload_records import ONE_RUN, Layer, Operator, Workload
@@ -20,6 +20,7 @@ from measure.machine import settings
 from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts, torch_dtype
 from measure.models.catalog import prepare, prepare_on_meta
 from measure.models.draws import HIGHEST, LOWEST, same_draws
+from measure.models.hugging_face import HuggingFace
 
 if TYPE_CHECKING:
     import torch
@@ -80,7 +81,9 @@ def count_all(
     Without ``may_run``, networks that decide by values are refused.
     """
     counts: list[Count] = []
-    for batch, prepared in zip(batches, prepare_on_meta(model, batches), strict=True):
+    with _shipped_settings(model):
+        calls = prepare_on_meta(model, batches)
+    for batch, prepared in zip(batches, calls, strict=True):
 
         def remade(batch: int = batch) -> Call:
             return prepare_on_meta(model, [batch], keep_constants=True)[0]
@@ -91,7 +94,9 @@ def count_all(
             return prepare(model, batch, autocast or "cpu", dtype)
 
         try:
-            columns, layers, operators = count_call(prepared, remade, real if may_run else None, precision, autocast)
+            with _shipped_settings(model):
+                run = real if may_run else None
+                columns, layers, operators = count_call(prepared, remade, run, precision, autocast)
         except LimitError as problem:
             if not counts:
                 raise
@@ -103,6 +108,21 @@ def count_all(
         counts.append(Count(workload, *rows))
         beat()
     return counts
+
+
+@contextmanager
+def _shipped_settings(model: Model) -> Iterator[None]:
+    """Say of a network of Hugging Face that its type's own settings fail: in some types they do not fit together."""
+    try:
+        yield
+    except (NotImplementedError, MemoryError):
+        raise
+    except Exception as problem:
+        if model.source != HuggingFace.source or model.code:
+            raise
+        remedy = "give the config.json of a published network, hf:PATH/config.json"
+        why = f"{in_short(problem)}; it fails with the settings that transformers ships for its type: {remedy}"
+        raise NotImplementedError(why) from problem
 
 
 Rows = tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]

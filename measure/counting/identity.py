@@ -36,14 +36,14 @@ def _hash(text: str) -> str:
 
 def _hash_source(name: str) -> str:
     """Hash the text of the function's module, and of the modules that it imports from where its own package lies."""
+    import sysconfig  # late: --help answers at once
+
     path = name.partition(":")[0]
     text = getattr(sys.modules[path], "__file__", None)
     if not text or not text.endswith(".py"):
         return _hash("")
     file = Path(text).resolve()
     root = file.parents[path.count(".") + (file.name == "__init__.py")]
-    import sysconfig  # late: --help answers at once
-
     installed = [Path(sysconfig.get_path(place)).resolve() for place in ("purelib", "platlib", "stdlib")]
     found, left = {file}, [] if root in installed else [(file, path)]
     while left:

@@ -56,7 +56,8 @@ def _time_limit() -> "TorchDispatchMode":
     class TimeLimit(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if time.monotonic() > end:
-                raise LimitError(f"one real run takes longer than {LIMIT_S} s")
+                remedy = "name fewer tokens or inputs, or count it with --force while the machine is idle"
+                raise LimitError(f"one real run takes longer than {LIMIT_S} s; {remedy}")
             return func(*args, **(kwargs or {}))
 
     return TimeLimit()

@@ -93,6 +93,8 @@ class HuggingFaceTask:
         """
         config, main = self.config, self.network.main_input_name
         size = self._first("image_size", IMAGE[1:])
+        if ratios := getattr(config, "scaled_images_ratios", None):  # Depth Pro: the smallest copy fills a patch
+            size = round(config.patch_size / min(ratios))
         height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
         image = (self._first("num_channels", 3), height, width)
         known: dict[str, tuple[int, ...]] = {

@@ -147,7 +147,7 @@ IMAGES = {
     "owlvit": (3, 768, 768),
     "sam": (3, 1024, 1024), "maskformer": (3, 384, 384), "zoedepth": (3, 384, 384), "depth_anything": (3, 518, 518),
     "vitpose": (3, 256, 192), "chmv2": (3, 416, 416), "tipsv2_dpt": (3, 448, 448), "sam2": (3, 1024, 1024),
-    "sam3": (3, 1008, 1008), "detr": (3, 224, 224),
+    "depth_pro": (3, 1536, 1536), "sam3": (3, 1008, 1008), "detr": (3, 224, 224),
 }  # fmt: skip
 
 
@@ -234,6 +234,13 @@ def test_a_configuration_is_read_as_transformers_saves_it(tmp_path):
     scan = 2 * BATCH * 4 * (2 * 8 * 8 * 8 + 2 * 8 * 8 * 8 + 2 * 2 * 8 * 8)
     row = workload(f"hf:{path}_prefill_8")
     assert row.forward_flop == 2 * (2 * BATCH * 8 * weights + convolution + scan) + 2 * BATCH * 8 * HEAD
+
+
+@pytest.mark.parametrize("kind", ["lw_detr", "diffusion_gemma"])
+def test_settings_of_a_type_that_do_not_fit_together_are_a_reason(kind):
+    """LW-DETR's type names no outputs of its backbone, DiffusionGemma's leaves a size empty."""
+    with pytest.raises(NotImplementedError, match=r"transformers ships .* config\.json"):
+        workload(f"hf:{kind}")
 
 
 @pytest.mark.parametrize(("short", "name"), [("bert_encode", "bert_encode_128"), ("t5_decode", "t5_decode_128")])
