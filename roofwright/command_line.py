@@ -18,7 +18,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from measure.errors import UserError, did_you_mean, printable, unknown
+from measure.errors import UserError, as_called, did_you_mean, printable, unknown
 
 BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141  # exit codes; the last two are 128 plus SIGINT or SIGPIPE, as in a shell
 
@@ -28,6 +28,8 @@ class CommandLine(argparse.ArgumentParser):
 
     argparse accepts a flag's first letters, and keeps the last of repeated values silently.
     """
+
+    for_more = ""  # the command that takes more values than this one
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
@@ -83,7 +85,9 @@ class CommandLine(argparse.ArgumentParser):
         if stray := re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL):
             word = stray[1].partition("=")[0]
             problem = f"there is no flag {word}" if word.startswith("-") else f"nothing is expected at {word!r}"
-            hint = did_you_mean(word, self._option_string_actions)
+            hint = did_you_mean(word, self._option_string_actions) or (
+                self.for_more and f"; use {as_called(self.for_more)}"
+            )
         raise UserError(f"{problem}{hint or f'; see {self.prog} --help'}")
 
 

@@ -40,6 +40,7 @@ def parser_of(verb: str) -> CommandLine:
     module = module_of(verb)
     description, _, table = (module.__doc__ or "").partition("\n\n")
     command_line = CommandLine(prog=as_called(f"measure {verb}"), description=" ".join(description.split()))
+    command_line.for_more = getattr(module, "FOR_MORE", "")
     return add_flags(command_line, table, **getattr(module, "DEFAULTS", {}))
 
 

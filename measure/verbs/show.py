@@ -1,6 +1,7 @@
 """Show what the cache holds of each machine: its cells, with the median latency over their rounds, its 95 % interval
 and its flags. Only the newest environment of a machine is shown. With a choice of models their counts follow, also of
-models that were only counted, such as by predict. Without a choice of models or machines, imported traces follow.
+models that were only counted, such as by predict; with no machine in the cache, all counts follow. Without a choice of
+models or machines, imported traces follow.
 
 models MODEL*  names, or globs such as 'vgg*' (default: all)
 --machine NAME+  the machines' folders (default: all)
@@ -53,7 +54,7 @@ def main(flags: argparse.Namespace) -> int:
     check_one_output({"--json": flags.json, "--markdown": flags.markdown, "--csv": flags.csv})
     names = machine_names(flags.data)
     traces = [] if flags.models or flags.machine else [read_trace(flags.data, name) for name in trace_names(flags.data)]
-    counts = counted(flags.data) if flags.models and not flags.machine else []
+    counts = counted(flags.data) if not flags.machine and (flags.models or not names) else []
     if not names and not traces and not counts:
         run = f"{as_called('measure')}{data_flag(flags.data)}"
         raise UserError(f"--data: no measurements in {flags.data}; run {run} first")

@@ -27,6 +27,7 @@ from measure.verbs.flags import check_one_output, parse_count
 from measure.verbs.terminal import Line, Table, aligned, markdown, text
 
 DEFAULTS = {"operators": "10"}
+FOR_MORE = "measure compare A B"
 NUMBERS = ("calls", "time", "share", "idle before", "FLOP/s", "B/s", "of the roof", "A", "B", "B/A", "term")
 FUSED = ("pointwise", "normalisation", "activation", "reduction", "copy")  # a compiler fuses what each passes to memory
 MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention whose scores are written to memory

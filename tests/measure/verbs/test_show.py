@@ -64,6 +64,15 @@ def counted(model, batch, home, **changed):
     home.put([(replace(row, **changed), [], [])])
 
 
+def test_without_a_machine_all_counts_are_shown(tmp_path, capsys):
+    counted("resnet18", 1, Workloads(tmp_path))
+    assert command.main(["show", "--data", str(tmp_path)]) == 0
+    assert "resnet18  16         1  bf16" in capsys.readouterr().out
+    put(machine(tmp_path, "box"), 0, [0.1] * 6)
+    assert command.main(["show", "--data", str(tmp_path)]) == 0
+    assert "resnet18" not in capsys.readouterr().out
+
+
 def test_what_was_counted_is_shown_without_any_run(tmp_path, capsys):
     counted("hf:gpt2_prefill_16", 2, Workloads(tmp_path, "prediction/counted"))
     counted("hf:opt_prefill_16", 1, Workloads(tmp_path), status="unsupported", reason="no formula")

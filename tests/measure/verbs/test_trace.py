@@ -74,3 +74,9 @@ def test_a_processors_trace_is_not_compared_with_a_gpus_and_other_networks_are_s
     path.write_text(path.read_text().replace("A net", "Another"))
     assert command.main(["compare", "all", "host", "--data", "cache"]) == 0
     assert capsys.readouterr().out.startswith("The networks differ")
+
+
+@pytest.mark.usefixtures("traces")
+def test_two_traces_are_a_comparison(capsys):
+    assert command.main(["trace", "all", "unnamed", "--data", "cache"]) == 2
+    assert "nothing is expected at 'unnamed'; use python -m measure compare A B" in capsys.readouterr().err
