@@ -136,7 +136,7 @@ def headline(facts: dict[str, dict[str, Any]]) -> list[str]:
     of = {key.removeprefix(CALM): fact["value"] for key, fact in facts.items()}  # calm ones come after the others
     if not (machine := of.get("machine.at_hand.name")):
         return []
-    first = f"{machine}: its roof was not measured"
+    first = f"{machine}: its roof was not measured, or not with enough certainty"
     peak, bandwidth = of["utilisation.roofs.peak"], of["utilisation.roofs.bandwidth"]
     if peak and bandwidth:
         first = f"{machine}: {si(peak, 'FLOP/s')} at fp32 and {si(bandwidth, 'B/s')} from memory"
@@ -185,12 +185,15 @@ def explain(project: Path, name: str | None, data: Path) -> str:
 
 
 def check(project: Path, data: Path) -> str:
-    """Read every table of the cache and say what is in it; raise UserError for the first row that is wrong."""
+    """Read all tables of the cache and the sources, and say what is there; raise UserError for what is wrong first."""
+    from report.engine.embedded import check_sources
+    from report.engine.project import read_project
     from report.markdown import number
     from report.paper import load
 
     _require(project, data)
     check_cache(data)
+    check_sources(read_project(project))
     with chdir(project):
         paper = load(chosen=())
     cells = sum(len(machine.cells) for machine in paper.machines)

@@ -10,7 +10,8 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-from measure.cache.folders import Workloads, machine_names
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import Run
 from measure.cache.workload_records import Workload
 from measure.errors import UserError, as_called, matching, unknown
 from report.engine.project import SETTINGS_FILE, read_project
@@ -67,7 +68,8 @@ def _flags(data: str, root: Path, here: Path) -> tuple[str, str]:
     if not data or folder.resolve() == (root / "data").resolve():
         return "", ""
     place = folder.relative_to(here) if folder.is_relative_to(here) else "DIR"
-    models = sorted({row.model for row in Workloads(folder).rows(Workload)})
+    rows = [row for name in machine_names(folder) for row in MachineFolder(folder, name).rows(Run)]
+    models = sorted({row.model for row in (*rows, *Workloads(folder).rows(Workload))})
     named = f" --models {shlex.join(models)}" if 0 < len(models) <= FEW else ""
     return data_flag(Path(place)), named
 

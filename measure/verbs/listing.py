@@ -3,6 +3,7 @@
 ``docs/json.md`` documents the JSON; a key that does not apply is null.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
@@ -18,6 +19,7 @@ from measure.domain.values import duration, si
 from measure.domain.words import INFERENCE, LOADED, STEP, shape_name
 from measure.run.plan import Part
 from measure.run.request import Request
+from measure.run.runner import REASONS
 from measure.run.sections import cells_above_roof
 from measure.run.task import RunCache, Task
 from measure.verbs.terminal import aligned
@@ -95,11 +97,32 @@ def contents(request: Request, cache: RunCache, left: Sequence[Part], command: s
         ends = dict.fromkeys((min(rounds.values()), max(rounds.values())))
         held.append(f"{' to '.join(map(str, ends))} rounds of each")
     text = f"The paper has {', '.join(held) or 'nothing of this machine yet'}."
-    lines = [text, *_disturbed(asked, cache)]
+    failed = _failed(request, asked, cache)
+    lines = [text, *_disturbed(asked, cache), *failed]
     if not left:
-        return [*lines, "It lacks nothing of what was asked for."]
+        return [*lines, f"It lacks nothing{' else' if failed else ''} of what was asked for."]
     lacked = ", ".join(f"{part.title} ({len(part.tasks)})" for part in left)
     return [*lines, f"It lacks {lacked}.", f"To add that: {command}"]
+
+
+def _failed(request: Request, asked: Collection[Cell], cache: RunCache) -> list[str]:
+    """Say what was tried and has no result: this version tries it again only when told to."""
+    models = {model.name for model in request.models}
+    found: list[tuple[str, Any]] = [
+        *((f"counts of {row.model}", row) for row in cache.workloads.rows(Workload) if row.model in models),
+        *((Cell.of(row).label, row) for row in cache.folder.cells(cache.environment) if Cell.of(row) in asked),
+        *(
+            (f"operators of {Cell.of(row).label}", row)
+            for row in cache.rows(cache.folder.rows(Profile))
+            if Cell.of(row) in asked
+        ),
+    ]
+    failed = {label: row.model for label, row in found if row.status not in ("ok", "unsupported")}
+    if not failed:
+        return []
+    more = f" and {len(failed) - REASONS} more" if len(failed) > REASONS else ""
+    again = f"the same with --models {shlex.join(sorted(set(failed.values())))} --force tries again"
+    return [f"{len(failed)} failed: {', '.join(islice(failed, REASONS))}{more}; {again}."]
 
 
 def _disturbed(asked: Collection[Cell], cache: RunCache) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -137,11 +138,7 @@ def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> I
     if not run.returncode and not problem:
         return
     problem = problem.removeprefix("[WARNING] ").partition("\n[WARNING] ")[0].partition("stack traceback:")[0]
-    if sources := re.search(
-        r"Error reading bibliography file (.+?):\s*\(line (\d+), column \d+\):\s*(.+)", problem, re.S
-    ):
-        why = " ".join(sources[3].split())
-        raise UserError(f"{sources[1]}:{sources[2]}: this is not valid BibTeX: {why}; correct the entry here or before")
+    _raise_for_sources(problem)
     place = lines[0]
     if number := re.search(r"\bline (\d+)", problem):
         place = lines[: int(number[1])][-1]
@@ -149,6 +146,20 @@ def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> I
         whole = re.compile(rf"(?<!\w){re.escape(told[told.lastindex or 0])}(?![\w-])")
         place = next((line for line in reversed(lines) if whole.search(line.text)), place)
     raise place.error(" ".join(problem.split())[:300])
+
+
+def check_sources(project: Project) -> None:
+    """Raise UserError for a file of sources that pandoc cannot read."""
+    command = [find_pandoc(), "--citeproc", *(f"--bibliography={file}" for file in project.files("bibliography"))]
+    said = subprocess.run(command, cwd=project.root, input="", capture_output=True, encoding="utf-8", check=False)
+    _raise_for_sources(said.stderr)
+
+
+def _raise_for_sources(problem: str) -> None:
+    found = re.search(r"Error reading bibliography file (.+?):\s*\(line (\d+), column \d+\):\s*(.+)", problem, re.S)
+    if found:
+        why = " ".join(found[3].split())
+        raise UserError(f"{found[1]}:{found[2]}: this is not valid BibTeX: {why}; correct the entry here or before")
 
 
 def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> bytes:

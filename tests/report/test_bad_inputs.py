@@ -64,6 +64,7 @@ DAMAGED = [
     ("chips.csv: cannot be read", folder(CHIPS)),
     ("flop_per_cycle.csv, line 2, column models", swapped("data/flop_per_cycle.csv", "4-6", "6-4")),
     ("references.bib", folder("bib/references.bib")),
+    ("this is not valid BibTeX", rewritten("bib/references.bib", lambda content: content + b"@misc{cut, note = {")),
     ("column flop: the cell is '1e400'", text("data/published/models.csv", PRINTED_HEADER, "a_2024,a,1e400,1,1,")),
     ("column forward_mac: the cell is '0'",
      swapped("data/workload/counting_programs.csv", ",1000,2000400000,", ",1000,0,")),

@@ -1,4 +1,5 @@
 import pytest
+from helpers.comparing import machine, put
 from helpers.rows import layer, workload
 from helpers.world import WORLD
 
@@ -61,5 +62,8 @@ def test_a_command_names_the_cache_and_its_few_models_unless_it_names_models_its
     asked = "python -m measure --data 'my data' --models lean mine:net --sections roofs"
     assert measure_command("--sections roofs") == asked
     assert measure_command("--models vgg11") == "python -m measure --data 'my data' --models vgg11"
+    put(machine(tmp_path / "timed", "box"), 0, [0.1])  # alexnet, which nobody counted
+    cache_of(tmp_path / "timed", "lean")
+    assert measure_command() == "python -m measure --data timed --models alexnet lean"
     cache_of(tmp_path / "more", *(f"net{number}" for number in range(FEW + 1)))
     assert measure_command() == "python -m measure --data more"

@@ -1,5 +1,6 @@
 """A paper of a reader's own: made, rendered where it stands, changed, failing."""
 
+import csv
 import os
 import re
 import shutil
@@ -66,6 +67,11 @@ def test_a_new_paper_has_the_abstract_of_its_author_alone(tmp_path):
     index = (tmp_path / "other" / "index.qmd").read_text()
     assert "chapters/puzzle/" in index
     assert not re.search(r"chapters/(front|published)/", index)
+    printed = [csv.DictReader(path.open(encoding="utf-8")) for path in (ROOT / "data" / "published").glob("*.csv")]
+    studies = {row["study"] for rows in printed for row in rows if "study" in row}
+    text = "".join((ROOT / name).read_text("utf-8") for name in re.findall(r"include (report/\S+)", index))
+    assert studies
+    assert not studies & set(re.findall(r"@([\w-]+)", text))  # whose printed figures the paper does not show
 
 
 def test_new_takes_no_folder_that_holds_something(tmp_path, capsys):

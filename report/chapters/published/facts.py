@@ -6,6 +6,8 @@ from report.chapters.published import tables
 from report.chapters.published.tables import AGREEMENT, AGREES, LIKENESS, OPEN
 from report.facts import Facts, sourced
 from report.paper import Paper
+from report.paper.frames import matching
+from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
 from report.stats.value import Name, Source, Value, count_of, exact
 
 
@@ -24,6 +26,13 @@ class Causes(Facts):
     unknown: Value  #: figures without a known reason
 
 
+class PrintedRatios(Facts):
+    """Ratios of the FLOP of both passes that two studies print."""
+
+    lowest: Value  #: the lowest ratio of backward to forward
+    highest: Value  #: the highest ratio of forward to backward
+
+
 class PublishedFacts(Facts):
     figures: Value  #: printed figures for which we have something that means the same
     agree: Value  #: figures that agree with ours
@@ -33,6 +42,7 @@ class PublishedFacts(Facts):
     likeness: Value  #: the most by which a figure may be off what it is taken for
     machine: Name  #: the machine of our timings
     causes: Causes
+    ratios: PrintedRatios
 
 
 def of(paper: Paper) -> PublishedFacts:
@@ -50,5 +60,13 @@ def of(paper: Paper) -> PublishedFacts:
         likeness=exact(LIKENESS, "%"),
         machine=Name(next((each.name for each in paper.machines), None)),
         causes=Causes(**causes),
+        ratios=sourced(_ratios(paper), Source("published/training.csv", "FLOP")),
     )
     return sourced(of_paper, Source("published", "printed figures that mean the same as one of ours"))
+
+
+def _ratios(paper: Paper) -> PrintedRatios:
+    rows = matching(paper.published.training, quantity="flop").sort_values("ratio_as_printed")
+    ways = (BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)
+    lowest, highest = (list(matching(rows, ratio_means=way).ratio_as_printed) for way in ways)
+    return PrintedRatios(exact(next(iter(lowest), None), "%"), exact(next(reversed(highest), None)))

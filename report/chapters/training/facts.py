@@ -116,13 +116,6 @@ class TrainingReference(Facts):
     depthwise_above: Value  #: those of them in which these take more than twice as long backward
 
 
-class TrainingPrinted(Facts):
-    """Ratios of the FLOP of both passes that two studies print."""
-
-    lowest: Value  #: the lowest ratio of backward to forward
-    highest: Value  #: the highest ratio of forward to backward
-
-
 class TrainingProblems(Facts):
     model: Name  #: their network
     forward: Value  #: FLOP of its forward pass
@@ -146,7 +139,6 @@ class Training(Facts):
     counters: Counters
     gpus: TrainingGpus
     reference: TrainingReference
-    printed: TrainingPrinted
     recorded: traced.RecordedTraining
     problems: TrainingProblems
     claims: dict[str, bool]
@@ -173,7 +165,6 @@ def of(paper: Paper) -> Training:
         counters=sourced(_counters(paper), Source("machines", "hardware_counters.csv", counters)),
         gpus=sourced(_gpus(paper), Source("published/measurements", "steps and inferences of one batch")),
         reference=sourced(reference, replace(profiled, table=f"machines/{REFERENCE}/operators.csv")),
-        printed=sourced(_printed(paper), Source("published/training.csv", "FLOP")),
         recorded=traced.recorded_facts(paper),
         problems=sourced(_problems(paper), counted),
         claims=claims,
@@ -344,13 +335,6 @@ def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
         "depthwise_above_two": (facts.depthwise_above.number or 0) > max(2, 0.8 * len(depthwise)),
     }
     return facts, claims
-
-
-def _printed(paper: Paper) -> TrainingPrinted:
-    rows = matching(paper.published.training, quantity="flop").sort_values("ratio_as_printed")
-    ways = (BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)
-    lowest, highest = (list(matching(rows, ratio_means=way).ratio_as_printed) for way in ways)
-    return TrainingPrinted(exact(next(iter(lowest), None), "%"), exact(next(reversed(highest), None)))
 
 
 def _problems(paper: Paper) -> TrainingProblems:

@@ -8,6 +8,7 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import REFERENCES, nothing
 
+from report import facts
 from report.chapters.published import tables
 from report.chapters.published.tables import AGREES, OPEN, UNKNOWN, judge
 from report.paper import REFERENCE, load
@@ -100,3 +101,8 @@ def test_quantities_that_are_all_wrong_alike():
     assert "Inception-v3" not in {row.subject for row in footprints}  # at which size of input is not said
     # 270 GFLOP at 8.1 TFLOP/s take 33.3 ms; 33.33 s are printed
     assert {row.verdict for row in rows["step_estimates"] if row.quantity == "time"} == {"milliseconds"}
+
+
+def test_the_ratios_of_both_passes_that_profilers_print():
+    ratios = facts.of_chapter("published", whole()).ratios
+    assert (ratios.lowest.number, ratios.highest.number) == (0.0006, 425.38)  # rows of data/published/training.csv

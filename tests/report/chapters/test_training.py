@@ -79,7 +79,6 @@ def test_facts_by_hand():
         "recorded.closest": 1 / 2, "recorded.closest.name": "normalisation, forward",
         "reference.pooling_time": 0.12 / (0.1 + 0.5 + 0.18 + 0.12 + 0.05), "reference.pooling_flop": 5 / 4015,
         "reference.depthwise": 1, "reference.depthwise_above": 0, "reference.apart": 7,
-        "printed.lowest": 0.0006, "printed.highest": 425.38,  # as two studies print
         "problems.model": "ResNet-18", "problems.forward": 128e9, "problems.first": 12.8e9, "problems.ratio": 1.9,
         "problems.fixed": 12e6, "problems.input": 2.12e6, "problems.batch": (8000 - 12) // 2.12,
     }  # fmt: skip
