@@ -107,15 +107,13 @@ def contents(request: Request, cache: RunCache, left: Sequence[Part], command: s
 
 def _failed(request: Request, asked: Collection[Cell], cache: RunCache) -> list[str]:
     """Say what was tried and has no result: this version tries it again only when told to."""
+    runs, profiles = (cache.rows(cache.folder.rows(record)) for record in (Run, Profile))
+    untimed = set(asked) - {Cell.of(run) for run in runs if run.status == "ok"}
     models = {model.name for model in request.models}
     found: list[tuple[str, Any]] = [
         *((f"counts of {row.model}", row) for row in cache.workloads.rows(Workload) if row.model in models),
-        *((Cell.of(row).label, row) for row in cache.folder.cells(cache.environment) if Cell.of(row) in asked),
-        *(
-            (f"operators of {Cell.of(row).label}", row)
-            for row in cache.rows(cache.folder.rows(Profile))
-            if Cell.of(row) in asked
-        ),
+        *((Cell.of(row).label, row) for row in runs if Cell.of(row) in untimed),
+        *((f"operators of {Cell.of(row).label}", row) for row in profiles if Cell.of(row) in asked),
     ]
     failed = {label: row.model for label, row in found if row.status not in ("ok", "unsupported")}
     if not failed:
