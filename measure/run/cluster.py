@@ -129,7 +129,7 @@ class MachineKind:
     """The machines of one environment: they share a folder and a queue of tasks."""
 
     cache: RunCache
-    tasks: list[Task]
+    tasks: list[Task] = field(default_factory=list)
     done: set[Task] = field(default_factory=set)
     summary: Summary = field(default_factory=Summary)
 
@@ -153,7 +153,7 @@ class ReadyDevice(NamedTuple):
 
 @dataclass
 class ClusterRun:
-    """A run on the devices of the connected cluster. Use ``open``, then ``run``, then ``close``."""
+    """A run on the devices of the connected cluster. Use ``open``, ``plan``, ``run``, then ``close``."""
 
     request: Request
     sampling: Sampling
@@ -170,18 +170,22 @@ class ClusterRun:
     deaths: Counter[Task] = field(default_factory=Counter)  # of nodes, by the task that they ran
 
     def open(self) -> None:
-        """Start the actors, and plan for each kind of machine; the first counts workloads that several lack."""
+        """Start the actors, and find the kinds of machine."""
         self._start_actors()
-        taken: set[Task] = set()
         for name, environment in {each.environment.environment_id: each.environment for each in self.ready}.items():
             folder = machine_folder(self.data, self.machine, environment)
             cache = RunCache(Workloads(self.data), folder, environment, self.seed)
-            tasks = [task for task in tasks_to_do(self.request, cache) if task not in taken]
-            taken |= {task for task in tasks if not task.is_of_machine}
-            self.kinds[name] = MachineKind(cache, tasks)
+            self.kinds[name] = MachineKind(cache)
         hardware = {kind.cache.environment.hardware_id for kind in self.kinds.values()}
         if self.machine and len(hardware) > 1:
             raise UserError(f"--machine: the cluster has {len(hardware)} kinds of machine; leave {self.machine!r} out")
+
+    def plan(self) -> None:
+        """Plan for each kind of machine; the first counts workloads that several lack."""
+        taken: set[Task] = set()
+        for kind in self.kinds.values():
+            kind.tasks = [task for task in tasks_to_do(self.request, kind.cache) if task not in taken]
+            taken |= {task for task in kind.tasks if not task.is_of_machine}
 
     @property
     def tasks(self) -> list[Task]:

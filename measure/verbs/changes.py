@@ -1,7 +1,7 @@
 """A user's own models that have changed since they were measured: what is said of them before and after a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from measure.cache.records import Run
 from measure.cache.workload_records import Workload
@@ -28,6 +28,14 @@ class Earlier:
         return [
             f"{name}: {words} changed since it was measured; measuring it anew" for name, words in self.words.items()
         ]
+
+    def request_of(self, request: Request) -> Request:
+        """Return the request with the counts of models whose counts changed.
+
+        Else the paper would hold new times against the counts of another network.
+        """
+        sections = dict.fromkeys(["workload", *request.sections] if self.counts else request.sections)
+        return replace(request, sections=[*sections])
 
     def lines(self, cache: RunCache, table: Table = aligned) -> list[str]:
         """Return a table of the counts that changed, and of the latencies, where there is one before and one now."""

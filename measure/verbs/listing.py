@@ -21,7 +21,7 @@ from measure.run.plan import Part
 from measure.run.request import Request
 from measure.run.runner import REASONS
 from measure.run.sections import cells_above_roof
-from measure.run.task import RunCache, Task
+from measure.run.task import KILLED, RunCache, Task
 from measure.verbs.terminal import aligned
 
 TASK_KEYS: dict[str, Any] = {  # the keys of every task, with the value where a key does not apply
@@ -115,7 +115,7 @@ def _failed(request: Request, asked: Collection[Cell], cache: RunCache) -> list[
         *((Cell.of(row).label, row) for row in runs if Cell.of(row) in untimed),
         *((f"operators of {Cell.of(row).label}", row) for row in profiles if Cell.of(row) in asked),
     ]
-    failed = {label: row.model for label, row in found if row.status not in ("ok", "unsupported")}
+    failed = {label: row.model for label, row in found if row.status not in ("ok", "unsupported", KILLED.status)}
     if not failed:
         return []
     more = f" and {len(failed) - REASONS} more" if len(failed) > REASONS else ""

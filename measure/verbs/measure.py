@@ -227,8 +227,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     before = changes.read_earlier(cache, request)
     if not arguments.json:
         print(*before.announcements(), sep="\n", end="\n" if before.codes else "", flush=True)
-    if before.counts:  # else the paper would hold new times against the counts of another network
-        request = dataclasses.replace(request, sections=[*{"workload": None, **dict.fromkeys(request.sections)}])
+    request = before.request_of(request)
     parts = plan.in_parts(plan.missing_tasks(request, cache), request, cache)
     tasks = [task for part in parts for task in part.tasks]
     if arguments.json:
@@ -287,9 +286,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     killed = [task for task, failure in summary.failures if failure == KILLED]  # the next run tries them again
     left = [*killed, *(task for part in parts for task in part.tasks)]
     _print_contents(request, cache, plan.in_parts(left, request, cache), arguments)
-    own = {model.name for model in request.models if model.source == OWN}
-    errors = [(task, each.reason) for task, each in summary.failures if each.status == "error"]
-    return _say_broken([f"{task.label}: {reason}" for task, reason in errors if task.columns.get("model") in own])
+    return _say_broken(_own_failures(summary, request))
 
 
 def _note_broken(broken: Mapping[str, BrokenModelError], request: Request, workloads: Workloads) -> None:
@@ -300,6 +297,13 @@ def _note_broken(broken: Mapping[str, BrokenModelError], request: Request, workl
             reason = str(problem).removeprefix("--models: ")
             model = Model(name, OWN, OWN, (1,))  # with some shape, as it has none
             workloads.put([not_counted(model, min(request.batch_sizes), FULL_PRECISION, None, "error", reason)])
+
+
+def _own_failures(summary: runner.Summary, request: Request) -> list[str]:
+    """Return why a user's own models failed."""
+    own = {model.name for model in request.models if model.source == OWN}
+    failed = [(task, why) for task, why in summary.failures if task.columns.get("model") in own]
+    return [f"{task.label}: {why.reason}" for task, why in failed if why.status == "error"]
 
 
 def _say_broken(reasons: Iterable[object]) -> int:
@@ -357,8 +361,15 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
     resume = runner.resumption(arguments.command, arguments.force)
     with cluster.connected(arguments.cluster), closing(run):
         run.open()
+        kinds = run.kinds.values()
+        before = [changes.read_earlier(kind.cache, request) for kind in kinds]
+        for line in dict.fromkeys(line for each in before for line in each.announcements()):
+            print(line, flush=True)
+        for each in before:
+            run.request = each.request_of(run.request)
+        run.plan()
         if arguments.plan:
-            for kind in run.kinds.values():
+            for kind in kinds:
                 folder = kind.cache.folder
                 print(*(f"{folder.name}: {task.label}\n" for task in kind.tasks), sep="", end="")
                 print(f"{len(kind.tasks)} to measure on {kind.cache.environment.name} into {folder.folder}")
@@ -372,10 +383,11 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
         except KeyboardInterrupt:
             print(f"\nStopped. Everything measured so far is kept.\n{resume}")
             return INTERRUPTED
-    places = sorted({str(kind.cache.folder.folder) for kind in run.kinds.values()})
-    print("\n".join([*runner.lines(summary, places), *([resume] if summary.left else [])]))
+    places = sorted({str(kind.cache.folder.folder) for kind in kinds})
+    moved = [line for each, kind in zip(before, kinds, strict=True) for line in each.lines(kind.cache)]
+    print("\n".join([*runner.lines(summary, places), *moved, *([resume] if summary.left else [])]))
     print(f"Next: {as_called('report')}{data_flag(arguments.data)}")
-    return 0
+    return _say_broken(_own_failures(summary, request))
 
 
 def main(arguments: argparse.Namespace) -> int:

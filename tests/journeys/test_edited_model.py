@@ -1,8 +1,11 @@
 """A user edits a network of their own, and measures it again under its old name."""
 
 import json
+import re
 import sys
+from contextlib import closing, nullcontext
 from dataclasses import replace
+from math import inf
 
 import pytest
 from helpers.comparing import machine, put
@@ -13,7 +16,11 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Workload
 from measure.counting import identity
+from measure.machine import devices
+from measure.machine.environment import current
 from measure.models import hugging_face
+from measure.run import cluster
+from measure.run.worker import Worker
 from report.paper import load
 
 BLOCKS = """
@@ -70,6 +77,36 @@ def test_an_edit_that_keeps_products_and_parameters_is_measured_anew(edit, tmp_p
     assert codes(data).isdisjoint(before)
     edit("x.tanh()  # as in the paper")
     assert "edited:net: its source changed" in measure("inference")
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_an_edit_is_said_of_a_cluster_too(edit, tmp_path, capsys, monkeypatch):
+    device, place = devices.find("cpu"), cluster.Place("here", "id", "cpu", 0, 1)
+    node = cluster.ReadyDevice(place, None, current(device, 1), device.memory_byte())
+
+    def hand_out(run):
+        with closing(Worker("cpu", 1, run.sampling)) as worker:
+            for task in list(run.tasks):
+                run.kinds[node.environment.environment_id].tasks.remove(task)
+                run._keep(node, task, worker.run(task, inf))
+
+    monkeypatch.setattr(cluster, "connected", nullcontext)
+    monkeypatch.setattr(cluster.ReadyDevice, "end", lambda _: None)
+    monkeypatch.setattr(cluster.ClusterRun, "_start_actors", lambda run: run.ready.append(node))
+    monkeypatch.setattr(cluster.ClusterRun, "_hand_out", hand_out)
+    words = [*WORDS.split(), "inference", "workload", "--data", str(tmp_path / "data"), "--cluster", "auto"]
+    edit("x")
+    assert command.main(words) == 0
+    edit("x.tanh()")
+    capsys.readouterr()
+    assert command.main(words) == 0
+    said = capsys.readouterr().out
+    assert "edited:net: its source and what it runs changed" in said
+    assert re.search(r"bytes of edited:net batch 1 fp32 +52 B +68 B +1.31", said)
+    assert "latency of edited:net batch 1 fp32" in said
+    edit("x[:, :, 0]")  # of two dimensions
+    assert command.main(words) == 2
+    assert "without a result: edited:net batch 1 fp32" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("forked_workers")

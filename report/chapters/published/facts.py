@@ -2,12 +2,13 @@
 
 from collections import Counter
 
+from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
+
 from report.chapters.published import tables
 from report.chapters.published.tables import AGREEMENT, AGREES, LIKENESS, OPEN
 from report.facts import Facts, sourced
 from report.paper import Paper
 from report.paper.frames import matching
-from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
 from report.stats.value import Name, Source, Value, count_of, exact
 
 

@@ -7,7 +7,6 @@ import pandas as pd
 from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.words import PRODUCT_KINDS
-from measure.published.records import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
 from report import options
 from report.chapters.training import costs, traced
 from report.facts import Facts, missing, source_of, sourced
