@@ -27,7 +27,11 @@ outputs.colophon()
 
 def new(folder: Path) -> list[Path]:
     """Write a folder that renders at once; return its files. Raises UserError if it holds something."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    try:
+        is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as problem:  # such as a folder that others may not read, or a name that is too long
+        raise UserError(f"{folder}: cannot be used ({problem.strerror}); name another folder") from None
+    if is_taken:
         raise UserError(f"{folder} is there already and not empty; name a folder that is new")
     root = project_folder()
     shared = re.search(r"(?ms)^citeproc:.*?(?=^# A paper of your own)", read_text(root / SETTINGS_FILE))

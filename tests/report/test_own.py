@@ -79,6 +79,8 @@ def test_new_takes_no_folder_that_holds_something(tmp_path, capsys):
     assert command.main(["new", str(tmp_path)]) == 2
     assert command.main(["new"]) == 2
     assert "name a folder that is new" in capsys.readouterr().err
+    assert command.main(["new", str(tmp_path / ("x" * 300))]) == 2  # no system takes so long a name
+    assert "name another folder" in capsys.readouterr().err
 
 
 def test_files_of_the_folder_lie_over_those_of_the_package(folder):
