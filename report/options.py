@@ -68,8 +68,8 @@ def _flags(data: str, root: Path, here: Path) -> tuple[str, str]:
     if not data or folder.resolve() == (root / "data").resolve():
         return "", ""
     place = folder.relative_to(here) if folder.is_relative_to(here) else "DIR"
-    rows = [row for name in machine_names(folder) for row in MachineFolder(folder, name).rows(Run)]
-    models = sorted({row.model for row in (*rows, *Workloads(folder).rows(Workload))})
+    timed = {row.model for name in machine_names(folder) for row in MachineFolder(folder, name).rows(Run)}
+    models = sorted(timed | {row.model for row in Workloads(folder).rows(Workload)})
     named = f" --models {shlex.join(models)}" if 0 < len(models) <= FEW else ""
     return data_flag(Path(place)), named
 
