@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
-
+from measure.published.records import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
 from report.chapters.published import tables
 from report.chapters.published.tables import AGREEMENT, AGREES, LIKENESS, OPEN
 from report.facts import Facts, sourced
