@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.nn import functional
 
-from measure.counting.formulas import Args, Kwargs, Work, formula
+from measure.counting.formulas import Work, formula
 
 ATTENTION = (
     "_scaled_dot_product_flash_attention",
@@ -69,12 +69,13 @@ def _sizes_by_heads(query: Any, key: Any, value: Any) -> Sizes:
     return Sizes(rows * key.shape[-2], rows, query.shape[-1], value.shape[-1])
 
 
-def _sizes_by_tokens(arguments: Args) -> Sizes:
+def _sizes_by_tokens(
+    query: Any, key: Any, value: Any, starts: Any = None, key_starts: Any = None, longest: int | None = None
+) -> Sizes:
     """Read (batch, length, heads, width), or sequences that begin at ``starts``, whose last number is the end.
 
     If the starts have no values, each sequence of keys counts as the ``longest``.
     """
-    query, key, value, starts, key_starts, longest = arguments
     rows, heads = query.numel() // query.shape[-1], query.shape[-2]
     if starts is None:
         scores = rows * key.shape[1]
@@ -92,69 +93,68 @@ def _sizes_by_tokens(arguments: Args) -> Sizes:
 
 
 @formula(*ATTENTION)
-def attention(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_heads(*args[:3]).forward()
+def attention(query: Any, key: Any, value: Any) -> Work:
+    return _sizes_by_heads(query, key, value).forward()
 
 
 @formula(*(f"{name}_backward" for name in ATTENTION[:-1]))
-def attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_heads(*args[1:4]).backward()
+def attention_backward(query: Any, key: Any, value: Any) -> Work:
+    return _sizes_by_heads(query, key, value).backward()
 
 
-@formula("_flash_attention_forward", "torch_attn::_varlen_attn", "flash_attn::_flash_attn_varlen_forward")
-def attention_of_tokens(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_tokens([*args[:5], args[6]]).forward()
+@formula(
+    "_flash_attention_forward", "_flash_attention_forward_no_dropout_inplace", "_efficient_attention_forward",
+    "torch_attn::_varlen_attn",
+)  # fmt: skip
+def attention_of_tokens(query: Any, key: Any, value: Any, cum_seq_q: Any, cum_seq_k: Any, max_k: int | None) -> Work:
+    return _sizes_by_tokens(query, key, value, cum_seq_q, cum_seq_k, max_k).forward()
 
 
-# The package flash-attn takes (batch, length, heads, width), and has names of its own for sequences behind one another.
+@formula("_flash_attention_backward", "_efficient_attention_backward", "torch_attn::_varlen_attn_backward")
+def attention_of_tokens_backward(
+    query: Any, key: Any, value: Any, cum_seq_q: Any, cum_seq_k: Any, max_k: int | None
+) -> Work:
+    return _sizes_by_tokens(query, key, value, cum_seq_q, cum_seq_k, max_k).backward()
 
 
-@formula("flash_attn::_flash_attn_forward")
-def packaged_attention(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_tokens([*args[:3], None, None, None]).forward()
+# The package flash-attn takes (batch, length, heads, width), or sequences behind one another.
 
 
-@formula("flash_attn::_flash_attn_backward")
-def packaged_attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_tokens([*args[1:4], None, None, None]).backward()
+@formula("flash_attn::_flash_attn_forward", "flash_attn::_flash_attn_varlen_forward")
+def packaged_attention(
+    q: Any, k: Any, v: Any, cum_seq_q: Any = None, cum_seq_k: Any = None, max_k: int | None = None
+) -> Work:
+    return _sizes_by_tokens(q, k, v, cum_seq_q, cum_seq_k, max_k).forward()
 
 
-@formula("flash_attn::_flash_attn_varlen_backward")
-def packaged_attention_of_tokens_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_tokens([*args[1:4], *args[9:11], args[12]]).backward()
+@formula("flash_attn::_flash_attn_backward", "flash_attn::_flash_attn_varlen_backward")
+def packaged_attention_backward(
+    q: Any, k: Any, v: Any, cum_seq_q: Any = None, cum_seq_k: Any = None, max_k: int | None = None
+) -> Work:
+    return _sizes_by_tokens(q, k, v, cum_seq_q, cum_seq_k, max_k).backward()
 
 
-@formula("_flash_attention_forward_no_dropout_inplace")
-def attention_into_output(args: Args, kwargs: Kwargs, out: Any) -> Work:
-    return attention_of_tokens(args[1:], kwargs, out)
+def _sizes_of_cudnn(query: Any, key: Any, value: Any, starts: Any, key_starts: Any, longest: int) -> Sizes:
+    """Read tensors by heads, or sequences behind one another."""
+    if starts is None:
+        return _sizes_by_heads(query, key, value)
+    return _sizes_by_tokens(query, key, value, starts, key_starts, longest)
 
 
 @formula("_cudnn_attention_forward")
-def cudnn_attention(args: Args, kwargs: Kwargs, out: Any) -> Work:
-    """Read tensors by heads, or sequences behind one another."""
-    return attention(args, kwargs, out) if args[4] is None else efficient_attention_of_tokens(args, kwargs, out)
+def cudnn_attention(query: Any, key: Any, value: Any, cum_seq_q: Any, cum_seq_k: Any, max_k: int) -> Work:
+    return _sizes_of_cudnn(query, key, value, cum_seq_q, cum_seq_k, max_k).forward()
 
 
 @formula("_cudnn_attention_backward")
-def cudnn_attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    sizes = _sizes_by_heads(*args[1:4]) if args[9] is None else _sizes_by_tokens([*args[1:4], *args[9:11], args[12]])
-    return sizes.backward()
+def cudnn_attention_backward(query: Any, key: Any, value: Any, cum_seq_q: Any, cum_seq_k: Any, max_k: int) -> Work:
+    return _sizes_of_cudnn(query, key, value, cum_seq_q, cum_seq_k, max_k).backward()
 
 
 @formula("_transform_bias_rescale_qkv")
-def split_projections(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+def split_projections(qkv: Any) -> Work:
     """Add a bias to queries, keys and values, and scale the queries."""
-    return Work(0, args[0].numel() + args[0].numel() // 3)
-
-
-@formula("_efficient_attention_forward")
-def efficient_attention_of_tokens(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_tokens([*args[:3], *args[4:6], args[7]]).forward()
-
-
-@formula("_flash_attention_backward", "torch_attn::_varlen_attn_backward", "_efficient_attention_backward")
-def attention_of_tokens_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_tokens([*args[1:4], *args[6:8], args[9]]).backward()
+    return Work(0, qkv.numel() + qkv.numel() // 3)
 
 
 def _has_fused(tensors: list[Any], mask: Any, shares_keys: bool) -> bool:

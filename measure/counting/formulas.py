@@ -1,15 +1,17 @@
-"""The registry of formulas: the FLOP of one call of an operator; and all formulas but those of products and windows.
+"""The registry of formulas, the FLOP of one call of an operator; and formulas of pointwise operators and reductions.
 
 A multiply-add is 2 FLOP. Any other scalar operation is 1: an addition, a comparison, a division, a square root, an
 exponential or another elementary function, a change of sign. Operations on integers and booleans are not counted: they
-are not floating-point arithmetic. An operator takes what its definition asks for if common parts are computed once.
-The paper prints ``COSTS``. In the comments n is the number of elements, m that of results, r that of rows or groups
-that share statistics, c that of parameters of each kind.
+are not floating-point arithmetic. A formula counts what the operator's definition needs if common parts are computed
+once. The paper prints ``COSTS``. In the comments n is the number of elements, m that of results, r that of rows or
+groups that share statistics, c that of parameters of each kind.
 """
 
+import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from typing import Any, NamedTuple
 
 from measure.domain.words import COSTS, ELEMENTARY, TANH_GELU
@@ -31,13 +33,18 @@ NOTHING = Work()
 
 Args = Sequence[Any]
 Kwargs = Mapping[str, Any]
-Formula = Callable[[Args, Kwargs, Any], Work]  # of the arguments and the output; it reads only shapes and types
+Formula = Callable[..., Work]  # of an operator's arguments by their names; it reads only shapes and types
+Bound = Callable[[Args, Kwargs, Any], Work]  # the same, of one overload's arguments and output
 
 FORMULAS: dict[str, Formula] = {}  # by the operator's qualified name without overload (``aten::add``)
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
-    """Register a formula for torch's operators of these names, or for those of another library (``library::name``)."""
+    """Register a formula for torch's operators of these names, or for those of another library (``library::name``).
+
+    Its parameters are arguments of the operator, by their names in torch's schema (``SYNONYMS``), and ``out``, the
+    output. One that an overload lacks has the parameter's default. With ``*args`` it gets all arguments as they came.
+    """
 
     def register(function: Formula) -> Formula:
         for name in names:
@@ -50,13 +57,49 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
     return register
 
 
+# Names of arguments that mean the same in torch's schemas, in lower case.
+SYNONYMS = {
+    **dict.fromkeys(("self", "inp"), "input"),
+    **dict.fromkeys(("grad", "grad_out", "grad_out_"), "grad_output"),
+    **dict.fromkeys(("cu_seq_q", "cu_seqlens_q"), "cum_seq_q"),
+    **dict.fromkeys(("cu_seq_k", "cu_seqlens_k"), "cum_seq_k"),
+    "max_seqlen_k": "max_k",
+}
+
+
+def bind(function: Formula, schema: Any = None) -> Bound:
+    """Make a formula a function of the arguments and the output of one overload, or of arguments by their position."""
+    parameters = inspect.signature(function).parameters
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
+        return lambda args, kwargs, out: function(*args, out=out, **kwargs)
+    known = {}
+    for place, argument in enumerate(schema.arguments if schema else ()):
+        name = argument.name.lower()
+        known[SYNONYMS.get(name, name)] = place, argument.name, argument.default_value
+    takes_out = "out" in parameters
+    wanted: list[tuple[str, int, str, Any]] = []  # a parameter, and the place, name and default of its argument
+    for name, parameter in parameters.items():
+        default = None if parameter.default is parameter.empty else parameter.default
+        if name != "out":
+            wanted.append((name, *known.get(name, (sys.maxsize if schema else len(wanted), name, default))))
+
+    def bound(args: Args, kwargs: Kwargs, out: Any) -> Work:
+        values = {
+            name: args[place] if place < len(args) else kwargs.get(original, default)
+            for name, place, original, default in wanted
+        }
+        return function(**values, out=out) if takes_out else function(**values)
+
+    return bound
+
+
 FOR_EACH = "aten::_foreach_"  # an operator on each tensor of lists
 
 
 def formula_of(name: str) -> Formula | None:
     """Return the formula of a qualified name, or None. An in-place operator has that of its out-of-place twin.
 
-    An operator on lists of tensors has that of its twin on one, for each. A special function is one operation. A custom
+    An operator on lists of tensors applies its twin's formula to each. A special function is one operation. A custom
     operator may have one of ``torch.utils.flop_counter.register_flop_formula``, for its products.
     """
     found = FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
@@ -66,7 +109,7 @@ def formula_of(name: str) -> Formula | None:
         return pointwise("special")
     if found is None and name.startswith(FOR_EACH):
         one = formula_of(name.replace(FOR_EACH, "aten::"))
-        return one and partial(_for_each, one)
+        return one and partial(_for_each, bind(one))
     return found
 
 
@@ -75,11 +118,11 @@ def _registered_in_torch(name: str) -> Formula | None:
 
     names = {getattr(packet, "_qualified_op_name", None): each for packet, each in flop_registry.items()}
     registered = names.get(name)
-    return registered and (lambda args, kwargs, out: Work(int(registered(*args, **kwargs, out_val=out))))
+    return registered and (lambda *args, out, **kwargs: Work(int(registered(*args, **kwargs, out_val=out))))
 
 
-def _for_each(one: Formula, args: Args, kwargs: Kwargs, out: Any) -> Work:
-    """Sum the work of one call for each place of the lists. In place there is no output: the first list is it."""
+def _for_each(one: Bound, *args: Any, out: Any, **kwargs: Any) -> Work:
+    """Sum the work of one call per place of the lists. In place there is no output: the first list is it."""
     length = max(len(each) for each in args if isinstance(each, (list, tuple)))
     out = out or args[0]
     works = []
@@ -89,14 +132,13 @@ def _for_each(one: Formula, args: Args, kwargs: Kwargs, out: Any) -> Work:
     return Work(*map(sum, zip(*works, strict=True)))
 
 
-def work_of(name: str, args: Args, kwargs: Kwargs, out: Any, tensors: Iterable[Any]) -> Work | None:
+def work_of(found: Bound | None, args: Args, kwargs: Kwargs, out: Any, tensors: Iterable[Any]) -> Work | None:
     """Return the work of one call, whose arguments and output hold ``tensors``; None for arithmetic without a formula.
 
     A call that meets no floating-point or complex number computes none, whatever its operator.
     """
     if not any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors):
         return NOTHING
-    found = formula_of(name)
     try:
         return found and found(args, kwargs, out)
     except LookupError:  # the formula has no rule for complex numbers or this mode
@@ -120,29 +162,27 @@ BY_PARTS = {
 }  # fmt: skip
 
 
-def register_other_flop(counts: Mapping[str, Callable[[Args, Any], int]]) -> None:
-    """Register the other FLOP of operators without products, from their arguments and output.
+def register_other_flop(counts: Mapping[str, Callable[..., int]]) -> None:
+    """Register the other FLOP of operators without products.
 
     A key holds the names that share a count, separated by spaces, and their factor for complex numbers (``BY_PARTS``).
-    Without one they raise LookupError for these: they have no formula.
+    Without a factor, a call with complex numbers has no formula.
     """
     for names, count in counts.items():
         factor = next((BY_PARTS[name] for name in names.split() if name in BY_PARTS), None)
+        formula(*names.split())(_other(count, factor))
 
-        def work(
-            args: Args,
-            _kwargs: Kwargs,
-            out: Any,
-            count: Callable[[Args, Any], int] = count,
-            factor: int | None = factor,
-        ) -> Work:
-            if not any(map(_is_complex, args)):
-                return Work(0, count(args, out))
-            if factor is None:
-                raise LookupError("no formula for complex numbers")
-            return Work(0, count(args, out) * factor)
 
-        formula(*names.split())(work)
+def _other(count: Callable[..., int], factor: int | None) -> Formula:
+    @wraps(count)
+    def work(**values: Any) -> Work:
+        if not any(map(_is_complex, (*values.values(), _first(values.get("out"))))):
+            return Work(0, count(**values))
+        if factor is None:
+            raise LookupError("no formula for complex numbers")
+        return Work(0, count(**values) * factor)
+
+    return work
 
 
 def _first(value: Any) -> Any:
@@ -178,8 +218,7 @@ COMPLEX_BY_REAL = {"add": 1, "sub": 1, "rsub": 1, "mul": 2, "div": 2, "eq": 2, "
 def pointwise(name: str) -> Formula:
     """Return the formula of a pointwise operator. It raises LookupError for complex numbers without a rule."""
 
-    def count(args: Args, kwargs: Kwargs, out: Any) -> Work:
-        out = _first(out)
+    def count(*args: Any, out: Any, **kwargs: Any) -> Work:
         if any(map(_is_complex, args)):
             cost = (COMPLEX if all(map(_is_complex, args[:2])) else COMPLEX_BY_REAL)[name]
             if name == "pow" and not hasattr(args[1], "numel") and args[1] == 2:
@@ -189,7 +228,7 @@ def pointwise(name: str) -> Formula:
             cost = TANH_GELU[name] if is_tanh else COSTS.get(name, 1)
         if name in ("add", "sub", "rsub") and kwargs.get("alpha", 1) != 1:
             cost += 1
-        return Work(0, cost * out.numel())
+        return Work(0, cost * _first(out).numel())
 
     return count
 
@@ -198,43 +237,41 @@ for _name in (*ELEMENTARY, *COSTS):
     formula(_name)(pointwise(_name))
 
 
-def _reduction(args: Args, out: Any) -> int:
+def _reduction(input: Any, out: Any, other: Any = None) -> int:
     """From n elements to m results, n - m operations. With two tensors (``max`` of both), one an element."""
-    out = _first(out)
-    if len(args) > 1 and hasattr(args[1], "numel"):
-        return int(out.numel())
-    return max(0, args[0].numel() - out.numel())
+    results = _first(out).numel()
+    return int(results if hasattr(other, "numel") else max(0, input.numel() - results))
 
 
-def _norm(args: Args, out: Any) -> int:
+def _norm(input: Any, out: Any, p: float | None = None) -> int:
     """Squares (n), sum (n - m), roots (m). Order 1 has no roots; other orders add a power and absolute values (n).
 
     Of complex numbers, both parts are squared and added (2n more); an absolute value takes 4 (3n more).
     """
-    order = args[1] if len(args) > 1 and args[1] is not None else 2
-    elements, results, is_complex = args[0].numel(), out.numel(), _is_complex(args[0])
+    order, elements, is_complex = 2 if p is None else p, input.numel(), _is_complex(input)
     if order == 2:
-        return (2 + 2 * is_complex) * elements
-    return (
-        (2 + 3 * is_complex) * elements - results
-        if order in (0, 1, math.inf, -math.inf)
-        else (3 + 3 * is_complex) * elements
-    )
+        return int((2 + 2 * is_complex) * elements)
+    if order in (0, 1, math.inf, -math.inf):
+        return int((2 + 3 * is_complex) * elements - out.numel())
+    return int((3 + 3 * is_complex) * elements)
 
 
 SUM, MEAN, MAXIMUM = 0, 1, 2  # torch's numbers of how a bag joins its rows
 
 
-def _bag(indices: Any, width: int, out: Any, mode: Args, weights: Args) -> int:
-    values = indices.numel() * width
-    return int(values - out.numel() * (tuple(mode) != (MEAN,)) + values * any(each is not None for each in weights))
+def _bag(weight: Any, indices: Any, mode: int, per_sample_weights: Any, out: Any) -> int:
+    """An addition per value of the rows, less the first of each bag; a mean divides; a weight multiplies."""
+    values = indices.numel() * weight.shape[1]
+    return int(values - out[0].numel() * (mode != MEAN) + values * (per_sample_weights is not None))
 
 
-def _bag_backward(indices: Any, gradient: Any, mode: Args, weights: Args) -> int:
-    """The largest of a bag gets its whole gradient."""
-    values = gradient.numel() if tuple(mode) == (MAXIMUM,) else indices.numel() * gradient.shape[1]
-    is_mean, is_weighted = tuple(mode) == (MEAN,), any(each is not None for each in weights)
-    return int(values * (1 + is_weighted) + gradient.numel() * is_mean)
+def _bag_backward(grad_output: Any, indices: Any, mode: int, per_sample_weights: Any) -> int:
+    """An addition per value, to its row of the table; a mean divides; a weight multiplies.
+
+    The largest of a bag gets its whole gradient.
+    """
+    values = grad_output.numel() if mode == MAXIMUM else indices.numel() * grad_output.shape[1]
+    return int(values * (1 + (per_sample_weights is not None)) + grad_output.numel() * (mode == MEAN))
 
 
 def _renormalised(rows: int, width: int, order: float) -> int:
@@ -254,98 +291,95 @@ def _comparisons(elements: int, among: int) -> int:
     return round(elements * max(1.0, math.log2(max(1, among))))
 
 
-def _rows(tensor: Any, dim: int) -> int:
-    return int(tensor.numel() // max(1, tensor.shape[dim]))
+def _rows(tensor: Any, dim: int | None) -> int:
+    return int(tensor.numel() // max(1, tensor.shape[-1 if dim is None else dim]))
 
 
-# In the tables, a: the operator's arguments, o: its output.
 register_other_flop(
     {
-        "sum": _reduction,
-        "trace": lambda a, _o: max(0, min(a[0].shape) - 1),
-        "max amax min amin argmax argmin prod": _reduction,
+        "sum max amax min amin argmax argmin": _reduction,
+        "prod": lambda input, out: _reduction(input, out),
+        "trace": lambda input: max(0, min(input.shape) - 1),
         # A comparison an element with 0, or with an element of another tensor.
-        "any all count_nonzero nonzero nonzero_static equal": lambda a, _o: a[0].numel(),
-        "aminmax _aminmax": lambda a, o: 2 * _reduction(a, o),
+        "any all count_nonzero nonzero nonzero_static equal": lambda input: input.numel(),
+        "aminmax _aminmax": lambda input, out: 2 * _reduction(input, out),
         # A comparison (n), the sum (n - m).
-        "nansum": lambda a, o: 2 * a[0].numel() - o.numel(),
+        "nansum": lambda input, out: 2 * input.numel() - out.numel(),
         # A comparison for each doubling of the k that are wanted.
-        "topk": lambda a, _o: _comparisons(a[0].numel(), a[1]),
-        # Found in sorted rows.
-        "kthvalue median nanmedian mode": lambda a, o: _comparisons(
-            a[0].numel(), a[0].numel() // max(1, _first(o).numel())
+        "topk": lambda input, k: _comparisons(input.numel(), k),
+        # A comparison an element for each doubling of its row: it is sorted, or found in a sorted row.
+        "sort": lambda input, dim: _comparisons(input.numel(), _length(input, dim)),
+        "kthvalue median nanmedian mode": lambda input, out: _comparisons(
+            input.numel(), input.numel() // max(1, _first(out).numel())
         ),
         # The place of each value: a difference, a factor, rounding down; and an addition there.
-        "histc": lambda a, _o: 4 * a[0].numel(),
+        "histc": lambda input: 4 * input.numel(),
         # Each value is compared along a binary search.
-        "searchsorted": lambda a, o: _comparisons(o.numel(), _length(a[0], -1)),
-        "bucketize": lambda a, o: _comparisons(o.numel(), a[1].numel()),
+        "searchsorted": lambda sorted_sequence, out: _comparisons(out.numel(), _length(sorted_sequence, -1)),
+        "bucketize": lambda boundaries, out: _comparisons(out.numel(), boundaries.numel()),
         # A comparison for each bound.
-        "clamp clamp_min clamp_max": lambda a, o: sum(b is not None for b in a[1:]) * o.numel(),
+        "clamp clamp_min clamp_max": lambda input, out, min=None, max=None: (
+            ((min is not None) + (max is not None)) * out.numel()
+        ),
         # The sum (n - m) and a division for each of m results.
-        "mean": lambda a, _o: a[0].numel(),
+        "mean": lambda input: input.numel(),
         # Mean (n), differences (n), squares (n), their sum and division (n).
-        "var var_mean": lambda a, _o: 4 * a[0].numel(),
+        "var var_mean": lambda input: 4 * input.numel(),
         # Also the root of the variance (m).
-        "std std_mean": lambda a, o: 4 * a[0].numel() + _first(o).numel(),
-        "linalg_vector_norm norm": _norm,
-        "linalg__powsum": lambda a, o: _norm(a, o) - o.numel(),
+        "std std_mean": lambda input, out: 4 * input.numel() + _first(out).numel(),
+        "norm": lambda input, out, p=None: _norm(input, out, p),
+        "linalg_vector_norm": lambda input, ord, out: _norm(input, out, ord),
+        "linalg__powsum": lambda input, ord, out: _norm(input, out, ord) - out.numel(),
         # Differences (n), and their norm.
-        "dist": lambda a, o: a[0].numel() + _norm([a[0], *a[2:]], o),
-        "cumsum": lambda a, o: o.numel() - _rows(o, a[1]),
-        "cumprod cummax cummin": lambda a, o: _first(o).numel() - _rows(_first(o), a[1]),
+        "dist": lambda input, p, out: input.numel() + _norm(input, out, p),
+        "cumsum": lambda dim, out: out.numel() - _rows(out, dim),
+        "cumprod cummax cummin": lambda dim, out: _first(out).numel() - _rows(_first(out), dim),
         # Each step: the larger, the difference, exponential, an addition, logarithm, an addition.
-        "logcumsumexp _logcumsumexp": lambda a, o: 6 * (o.numel() - _rows(o, a[1])),
+        "logcumsumexp _logcumsumexp": lambda dim, out: 6 * (out.numel() - _rows(out, dim)),
         # Maximum (n - m), differences (n), exponentials (n), sum (n - m), logarithms and the maximum again (2m).
-        "logsumexp": lambda a, _o: 4 * a[0].numel(),
+        "logsumexp": lambda input: 4 * input.numel(),
         # Of n elements in r rows: maximum (n - r), difference (n), exponential (n), sum (n - r), division (n).
-        "_softmax _safe_softmax": lambda a, o: 5 * o.numel() - 2 * _rows(o, a[1]),
-        "_masked_softmax": lambda a, o: 5 * o.numel() - 2 * _rows(o, a[2] if a[2:3] and a[2] is not None else -1),
+        "_softmax _safe_softmax _masked_softmax": lambda dim, out: 5 * out.numel() - 2 * _rows(out, dim),
         # Maximum (n - r), difference (n), exponential (n), sum (n - r), logarithm (r), difference (n).
-        "_log_softmax": lambda a, o: 5 * o.numel() - _rows(o, a[1]),
+        "_log_softmax": lambda dim, out: 5 * out.numel() - _rows(out, dim),
         # Two products or an exponential and one (2n), a sum (n - r), a difference (n).
-        "_softmax_backward_data _log_softmax_backward_data": lambda a, o: 4 * o.numel() - _rows(o, a[2]),
-        "_masked_softmax_backward": lambda a, o: 4 * o.numel() - _rows(o, a[3] if a[3:4] and a[3] is not None else -1),
+        "_softmax_backward_data _log_softmax_backward_data _masked_softmax_backward": lambda dim, out: (
+            4 * out.numel() - _rows(out, dim)
+        ),
         # An addition for each element of the gradient, to its row of the table.
-        "embedding_dense_backward": lambda a, _o: a[0].numel(),
-        # An addition for each value of the rows, less the first of each bag; a mean divides; a weight multiplies.
-        "_embedding_bag _embedding_bag_forward_only": lambda a, o: _bag(a[1], a[0].shape[1], o[0], a[4:5], a[6:7]),
-        # An addition for each value, to its row of the table; a mean and a weight as in the forward pass.
-        "_embedding_bag_backward": lambda a, _o: _bag_backward(a[1], a[0], a[8:9], a[10:11]),
-        "_embedding_bag_dense_backward": lambda a, _o: _bag_backward(a[1], a[0], a[7:8], a[8:9]),
+        "embedding_dense_backward": lambda grad_output: grad_output.numel(),
+        "_embedding_bag _embedding_bag_forward_only": _bag,
+        "_embedding_bag_backward _embedding_bag_dense_backward": _bag_backward,
         # Products of a row's values with their gradient, and their sum.
-        "_embedding_bag_per_sample_weights_backward": lambda a, _o: a[2].numel() * (2 * a[0].shape[1] - 1),
-        # As ``renorm`` below, of the rows that the indices name.
-        "embedding_renorm": lambda a, _o: _renormalised(a[1].numel(), a[0].shape[1], a[3]),
-        "renorm": lambda a, _o: _renormalised(a[0].shape[a[2]], a[0].numel() // a[0].shape[a[2]], a[1]),
+        "_embedding_bag_per_sample_weights_backward": lambda grad_output, indices: (
+            indices.numel() * (2 * grad_output.shape[1] - 1)
+        ),
+        "renorm": lambda input, p, dim: _renormalised(input.shape[dim], input.numel() // input.shape[dim], p),
+        # The rows that the indices name.
+        "embedding_renorm": lambda input, indices, norm_type: _renormalised(indices.numel(), input.shape[1], norm_type),
         # An addition for each element of the source.
-        "index_add": lambda a, _o: a[3].numel(),
+        "index_add": lambda source: source.numel(),
         # An addition for each index: the source may be larger.
-        "scatter_add": lambda a, _o: a[2].numel(),
+        "scatter_add": lambda input, index: index.numel(),
         # An operation for each index, and a division for each result of a mean.
-        "scatter_reduce": lambda a, o: a[2].numel() + (a[4] == "mean") * o.numel(),
-        "index_reduce": lambda a, o: a[3].numel() + (a[4] == "mean") * o.numel(),
+        "scatter_reduce": lambda index, reduce, out: index.numel() + (reduce == "mean") * out.numel(),
+        "index_reduce": lambda source, reduce, out: source.numel() + (reduce == "mean") * out.numel(),
         # An addition for each value if values accumulate, as in the backward pass of reading by an index.
-        "index_put _index_put_impl _unsafe_index_put": lambda a, _o: a[2].numel() if any(a[3:4]) else 0,
-        "_unsafe_masked_index_put_accumulate": lambda a, _o: a[3].numel(),
+        "index_put _index_put_impl _unsafe_index_put": lambda values, accumulate: accumulate * values.numel(),
+        "_unsafe_masked_index_put_accumulate": lambda values: values.numel(),
         # An operation an element of the data or of the gradient, and a division for each result of a mean.
-        "segment_reduce": lambda a, o: a[0].numel() + (a[1] == "mean") * o.numel(),
-        "_segment_reduce_backward": lambda a, _o: a[2].numel() + (a[3] == "mean") * a[0].numel(),
+        "segment_reduce": lambda data, reduce, out: data.numel() + (reduce == "mean") * out.numel(),
+        "_segment_reduce_backward": lambda grad_output, data, reduce: (
+            data.numel() + (reduce == "mean") * grad_output.numel()
+        ),
     }
 )
 
 
-@formula("sort")
-def sort(args: Args, kwargs: Kwargs, _out: Any) -> Work:
-    """A comparison an element for each doubling of its row."""
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
-    return Work(0, _comparisons(args[0].numel(), _length(args[0], dim)))
-
-
 @formula("_fft_r2c", "_fft_c2r", "_fft_c2c")
-def fft(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+def fft(input: Any, dim: Sequence[int], out: Any) -> Work:
     """5 n log2 n for n complex points and half of that for n real ones, as FFTW counts (Frigo and Johnson 2005)."""
-    spans = out if args[0].is_complex() else args[0]
-    points = math.prod(spans.shape[dim] for dim in args[1])
-    each = 5 if args[0].is_complex() and out.is_complex() else 2.5
-    return Work(0, round(each * spans.numel() * math.log2(max(1, points))))
+    spans = out if input.is_complex() else input
+    points = math.prod(spans.shape[each] for each in dim)
+    cost = 5 if input.is_complex() and out.is_complex() else 2.5
+    return Work(0, round(cost * spans.numel() * math.log2(max(1, points))))

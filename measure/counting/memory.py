@@ -15,10 +15,22 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, formula_of, work_of
-from measure.counting.sparse import parts_of, sparse_work_of
+from measure.counting.formulas import (
+    FORMULAS,
+    NOTHING,
+    Args,
+    Bound,
+    Formula,
+    Kwargs,
+    Work,
+    bind,
+    formula,
+    formula_of,
+    work_of,
+)  # fmt: skip
 
 STRIDED = torch.strided  # the layout of tensors with one block of memory
 
@@ -92,15 +104,26 @@ QUESTIONS = (
 
 
 @formula(*ALLOCATIONS, *FILLS, *LOOKUPS, *COPIES, *REARRANGEMENTS)
-def no_work(_args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+def no_work() -> Work:
     return NOTHING
 
 
 @formula("scatter", "put")
-def write_by_index(args: Args, kwargs: Kwargs, _out: Any) -> Work:
+def write_by_index(index: Any, reduce: str | None = None, accumulate: bool = False) -> Work:
     """They move, unless they add to what is there or multiply it: an operation for each index."""
-    index, joins = (args[1], any(args[3:4])) if len(args) > 2 and hasattr(args[1], "numel") else (args[2], False)
-    return Work(0, index.numel()) if joins or "reduce" in kwargs else NOTHING
+    return Work(0, index.numel()) if accumulate or reduce is not None else NOTHING
+
+
+def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the indices and, as the last, the values of a sparse tensor; another layout stays whole."""
+    with unset_fake_temporarily():  # which would take a sparse tensor for an empty one
+        if tensor.layout is torch.sparse_coo:
+            return [tensor._indices(), tensor._values()]
+        if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+            return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+        if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+            return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return [tensor]
 
 
 PLAIN = (int, float, bool, type(None))  # most arguments that are no tensors
@@ -253,6 +276,46 @@ PARTLY_TOUCHED = {
 }
 
 
+def _stored(tensor: Any) -> int:
+    """Count the elements that a sparse tensor stores."""
+    return parts_of(tensor)[-1].numel()
+
+
+def _sparse_product(mat2: Any, out: Any, input: Any, mat1: Any = None, beta: float = 1) -> Work:
+    """Each stored element of the left matrix meets a row of the right one. ``addmm`` adds the input."""
+    left = input if mat1 is None else mat1
+    if left.layout is STRIDED or mat2.layout is not STRIDED:
+        raise LookupError("no rule for this product")
+    return Work(2 * _stored(left) * mat2.shape[-1], out.numel() * (mat1 is not None and beta != 0))
+
+
+def _sparse_sum(input: Any, other: Any) -> Work:
+    """The elements of two sparse tensors are stored behind one another; into a dense tensor they are added."""
+    sparse = [each for each in (input, other) if each.layout is not STRIDED]
+    return NOTHING if len(sparse) == 2 else Work(0, _stored(sparse[0]))
+
+
+def _sparse_bag_backward(grad_output: Any, indices: Any, mode: int, per_sample_weights: Any) -> Work:
+    """A sparse gradient keeps the values apart that a dense one adds."""
+    dense = FORMULAS["aten::_embedding_bag_backward"]
+    whole = dense(grad_output=grad_output, indices=indices, mode=mode, per_sample_weights=per_sample_weights)
+    return Work(0, whole.other_flop - indices.numel() * grad_output.shape[1])
+
+
+# Formulas of calls with sparse tensors, by the operator's name.
+SPARSE: dict[str, Formula] = {
+    **dict.fromkeys(
+        ("_to_copy", "_to_dense", "_to_sparse", "_to_sparse_csc", "_to_sparse_csr", "clone", "copy",
+         "sparse_compressed_tensor", "sparse_mask", "t", "transpose"),
+        no_work,
+    ),
+    **dict.fromkeys(("mm", "addmm", "_sparse_addmm"), _sparse_product),
+    **dict.fromkeys(("mul", "div", "neg", "_coalesce"), lambda input: Work(0, _stored(input))),
+    "add": _sparse_sum,
+    "_embedding_bag_backward": _sparse_bag_backward,
+}  # fmt: skip
+
+
 class Overload:
     """An overload such as ``torch.ops.aten.add.Tensor``. A pure one neither changes nor aliases its inputs."""
 
@@ -260,7 +323,8 @@ class Overload:
         schema = operator._schema
         name = schema.name.partition("::")[2].removesuffix("_")
         self.name = schema.name.removeprefix("aten::").replace("::", ".")
-        self._qualified_name = schema.name
+        self._schema = schema
+        self._formula: Bound | None = None
         is_view = operator.is_view or torch.Tag.inplace_view in operator.tags or name in UNDECLARED_VIEWS
         is_question = name in QUESTIONS or schema.name.startswith("prim::")
         self.is_ignored = is_view or is_question
@@ -281,8 +345,12 @@ class Overload:
     def work(self, args: Args, kwargs: Kwargs, output: Any, tensors: Iterable[Any]) -> Work | None:
         """Return the work of one call, which holds ``tensors``; None for arithmetic without a formula."""
         if any(isinstance(each, torch.Tensor) and each.layout is not STRIDED for each in (*args, output)):
-            return sparse_work_of(self._qualified_name, args, kwargs, output)
-        return work_of(self._qualified_name, args, kwargs, output, tensors)
+            found = SPARSE.get(self._schema.name.removeprefix("aten::").rstrip("_"))
+            return work_of(found and bind(found, self._schema), args, kwargs, output, tensors)
+        if self._formula is None:  # somebody may register one at any time
+            found = formula_of(self._schema.name)
+            self._formula = found and bind(found, self._schema)
+        return work_of(self._formula, args, kwargs, output, tensors)
 
     def changed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the tensors that one call writes into."""

@@ -4,6 +4,7 @@ Fake tensors serve networks that fail on the meta device. Their outputs are deri
 same counts. Small tensors that depend on no input and no weight keep their values: a network may read them.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,9 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
-from measure.counting import sparse
-from measure.counting.loss_functions import transcription_output
-from measure.counting.memory import Overload, storage_key, tensors_in
+from measure.counting.fused import transcription_output
+from measure.counting.memory import STRIDED, Overload, parts_of, storage_key, tensors_in
 from measure.counting.products import grouped_output
 from measure.models.call import KNOWN_ELEMENTS, map_tensors
 
@@ -80,9 +80,67 @@ SHAPES = {
 }
 
 
+def _is_sparse(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is not STRIDED
+
+
+def _made(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)
+
+
+def _joined(*tensors: Any) -> torch.Tensor | None:
+    """Return the sum of sparse tensors, or the copy of one: their elements behind one another."""
+    if not all(map(_is_sparse, tensors)):
+        return None
+    parts = [parts_of(each) for each in tensors]
+    return _made(torch.cat([each[0] for each in parts], 1), torch.cat([each[-1] for each in parts]), tensors[0].shape)
+
+
+def _same(tensor: torch.Tensor) -> torch.Tensor:
+    indices, values = parts_of(tensor)
+    return _made(indices, values, tensor.shape)
+
+
+def _transposed(tensor: torch.Tensor) -> torch.Tensor:
+    indices, values = parts_of(tensor)
+    return _made(indices.flip(0), values, tensor.shape[::-1])
+
+
+def _like(tensor: Any, other: Any = None, *_options: Any) -> torch.Tensor | None:
+    """Return other values at the same places: those of a mask, or of a sparse tensor by a number."""
+    known = other if _is_sparse(other) else tensor
+    indices, values = parts_of(known)
+    return _made(indices, torch.empty_like(values), known.shape)
+
+
+# Outputs of operators on sparse tensors without memory, which torch gives back empty. Equal places are not joined.
+SPARSE_OUTPUTS: dict[str, Callable[..., torch.Tensor | None]] = {
+    **dict.fromkeys(("clone", "_coalesce", "add"), _joined),
+    **dict.fromkeys(("sparse_mask", "mul", "div", "neg", "_sparse_softmax"), _like),
+    "detach": _same,
+    "t": _transposed,
+}
+MAKERS = ("_sparse_coo_tensor_with_dims_and_tensors", "sparse_compressed_tensor")
+
+
+def _sparse_output(name: str, args: Any) -> torch.Tensor | None:
+    """Return the output of an operator on sparse tensors in coordinates; None if torch tells it."""
+    if name in SPARSE_OUTPUTS and any(
+        isinstance(each, torch.Tensor) and each.layout is torch.sparse_coo for each in args
+    ):
+        return SPARSE_OUTPUTS[name](*args)
+    return None
+
+
+def _refuse_unknown(name: str, output: Any) -> None:
+    """Raise NotImplementedError if an operator without memory made a sparse tensor of unknown size."""
+    if isinstance(output, torch.Tensor) and output.layout is not torch.strided and name not in MAKERS:
+        raise NotImplementedError("how many elements its sparse output has depends on values; use to_dense()")
+
+
 def call(operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
     """Call an operator. On the meta device, equal calls that neither change nor alias their inputs run once."""
-    if (found := sparse.output_of(overload.name, args)) is not None:
+    if (found := _sparse_output(overload.name, args)) is not None:
         return found
     if not overload.is_pure:
         return operator(*args, **kwargs)
@@ -117,7 +175,7 @@ class FakeCalls:
         self._changed: dict[int, Any] = {}  # tensors with memory that an unknown value was written to, by storage
 
     def call(self, operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
-        if (found := sparse.output_of(overload.name, args)) is not None:
+        if (found := _sparse_output(overload.name, args)) is not None:
             return found
         tensors = tensors_in([args, kwargs])
         is_derived = overload.is_pure and not overload.is_ignored  # the device is asked for by prim::device
@@ -130,7 +188,7 @@ class FakeCalls:
                 self._changed[storage_key(each)] = each.untyped_storage()
         if derived is None:
             output = operator(*args, **kwargs)
-            sparse.refuse_unknown(overload.name, output)
+            _refuse_unknown(overload.name, output)
             return output
         return map_tensors(derived, lambda one: FakeTensor(self._mode, one, self._device) if one.is_meta else one)
 

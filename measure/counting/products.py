@@ -1,94 +1,84 @@
-"""FLOP of convolutions and matrix products, 2 a multiply-add, and of the biases added to them.
+"""FLOP of convolutions, matrix products and factorisations, 2 a multiply-add, and of the biases added to them.
 
-Forward products use torch's own formulas (``torch.utils.flop_counter``). Ours replace those that are wrong or missing.
 Each gradient of a convolution costs as much as the convolution, also if it is grouped or transposed, because every
-multiply-add of the forward pass takes part in both.
+multiply-add of the forward pass takes part in both. torch's own formulas leave that out; they serve the tests.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import conv_flop_count, flop_registry
+from torch.utils.flop_counter import conv_flop_count
 
-from measure.counting.formulas import FORMULAS, NOTHING, Args, Formula, Kwargs, Work, formula, register_other_flop
+from measure.counting.formulas import NOTHING, Work, formula, register_other_flop
 from measure.domain.words import TANH_GELU
 
 
-def _convolution_flop(inputs: Any, weight: Any, out: Any, transposed: bool) -> int:
+def _convolution_flop(input: Any, weight: Any, out: Any, transposed: bool = False) -> int:
     """2 FLOP for each weight and place that it is applied to, padding included, as in published counts."""
-    return int(conv_flop_count(list(inputs.shape), list(weight.shape), list(out.shape), transposed=transposed))
+    return int(conv_flop_count(list(input.shape), list(weight.shape), list(out.shape), transposed=transposed))
 
 
 @formula("convolution", "_convolution", "convolution_overrideable")
-def convolution(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+def convolution(input: Any, weight: Any, bias: Any, transposed: bool, out: Any) -> Work:
     """Count the products, and an addition of the bias for each output."""
-    return Work(_convolution_flop(args[0], args[1], out, args[6]), 0 if args[2] is None else out.numel())
+    return Work(_convolution_flop(input, weight, out, transposed), 0 if bias is None else out.numel())
 
 
-@formula("convolution_backward", "convolution_backward_overrideable")
-def convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Count the gradients of input, weight and bias that the mask asks for."""
-    gradient, inputs, weight, *options, mask = args
-    transposed = options[-3]
-    flop = _convolution_flop(inputs, weight, gradient, transposed) * (mask[0] + mask[1])
-    return Work(flop, gradient.numel() - gradient.shape[1] if mask[2] else 0)
+@formula(
+    "convolution_backward", "convolution_backward_overrideable", "_slow_conv2d_backward", "mps_convolution_backward"
+)
+def convolution_backward(
+    grad_output: Any, input: Any, weight: Any, output_mask: Sequence[bool], transposed: bool = False
+) -> Work:
+    """Count the gradients of input, weight and bias that the mask asks for. The bias's is a sum."""
+    flop = _convolution_flop(input, weight, grad_output, transposed) * (output_mask[0] + output_mask[1])
+    return Work(flop, grad_output.numel() - grad_output.shape[1] if any(output_mask[2:]) else 0)
 
 
-# Convolutions by one library's name, with the place of their bias. cuDNN's is a separate addition.
-PLAIN = {
-    "cudnn_convolution": None, "miopen_convolution": 2, "miopen_depthwise_convolution": 2, "mkldnn_convolution": 2,
-    "_conv_depthwise2d": 3, "conv_depthwise3d": 3, "_slow_conv2d_forward": 3, "slow_conv3d_forward": 3,
-    "slow_conv_dilated2d": 3, "slow_conv_dilated3d": 3, "_nnpack_spatial_convolution": 2, "_mps_convolution": 2,
-}  # fmt: skip
-TRANSPOSED = {
-    "cudnn_convolution_transpose": None, "miopen_convolution_transpose": 2, "_mps_convolution_transpose": None,
-    "slow_conv_transpose2d": 3, "slow_conv_transpose3d": 3,
-}  # fmt: skip
-# Also a ReLU (1 an output); and, in its front, an addition of another tensor.
-WITH_RELU = {"cudnn_convolution_relu": 2, "miopen_convolution_relu": 2}
-WITH_SUM = {"cudnn_convolution_add_relu": 4, "miopen_convolution_add_relu": 4}
+# Convolutions by one library's name. cuDNN's add a bias apart.
+@formula(
+    "cudnn_convolution", "miopen_convolution", "miopen_depthwise_convolution", "mkldnn_convolution",
+    "_conv_depthwise2d", "conv_depthwise3d", "_slow_conv2d_forward", "slow_conv3d_forward", "slow_conv_dilated2d",
+    "slow_conv_dilated3d", "_nnpack_spatial_convolution", "_mps_convolution",
+)  # fmt: skip
+def named_convolution(input: Any, weight: Any, out: Any, bias: Any = None) -> Work:
+    return convolution(input, weight, bias, False, out)
 
 
-def _named_convolution(bias_place: int | None, transposed: bool, is_summed: bool, is_rectified: bool) -> Formula:
-    def count(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-        has_bias = bias_place is not None and len(args) > bias_place and args[bias_place] is not None
-        factor = args[3] if is_summed else None
-        added = has_bias + is_rectified + is_summed + (factor not in (None, 1))
-        return Work(_convolution_flop(args[0], args[1], out, transposed), added * out.numel())
-
-    return count
+@formula(
+    "cudnn_convolution_transpose", "miopen_convolution_transpose", "_mps_convolution_transpose",
+    "slow_conv_transpose2d", "slow_conv_transpose3d",
+)  # fmt: skip
+def transposed_convolution(input: Any, weight: Any, out: Any, bias: Any = None) -> Work:
+    return convolution(input, weight, bias, True, out)
 
 
-for _names in (PLAIN, TRANSPOSED, WITH_RELU, WITH_SUM):
-    for _name, _place in _names.items():
-        is_summed, is_rectified = _names is WITH_SUM, _names in (WITH_RELU, WITH_SUM)
-        formula(_name)(_named_convolution(_place, _names is TRANSPOSED, is_summed, is_rectified))
+@formula("cudnn_convolution_relu", "miopen_convolution_relu")
+def rectified_convolution(input: Any, weight: Any, bias: Any, out: Any) -> Work:
+    flop, other_flop, _ = convolution(input, weight, bias, False, out)
+    return Work(flop, other_flop + out.numel())
 
 
-@formula("_slow_conv2d_backward")
-def slow_convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    gradient, inputs, weight, *_, mask = args
-    flop = _convolution_flop(inputs, weight, gradient, False) * (mask[0] + mask[1])
-    return Work(flop, gradient.numel() - gradient.shape[1] if mask[2] else 0)
+@formula("cudnn_convolution_add_relu", "miopen_convolution_add_relu")
+def rectified_sum(input: Any, weight: Any, bias: Any, alpha: float | None, out: Any) -> Work:
+    """Also add another tensor, by a factor."""
+    flop, other_flop, _ = rectified_convolution(input, weight, bias, out)
+    return Work(flop, other_flop + out.numel() * (1 + (alpha not in (None, 1))))
 
 
-@formula("mps_convolution_backward", "mps_convolution_transpose_backward")
-def apples_convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """The name for transposed convolutions has no bias and one option more."""
-    inputs, gradient, weight, *options, mask = args
-    transposed = len(options) > 4
-    flop = _convolution_flop(inputs, weight, gradient, transposed) * (mask[0] + mask[1])
-    return Work(flop, gradient.numel() - gradient.shape[1] if any(mask[2:]) else 0)
+@formula("mps_convolution_transpose_backward")
+def mps_transposed_backward(input: Any, grad_output: Any, weight: Any, output_mask: Sequence[bool]) -> Work:
+    return convolution_backward(grad_output, input, weight, output_mask, transposed=True)
 
 
 @formula("conv_tbc")
-def convolution_by_time(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+def convolution_by_time(weight: Any, out: Any) -> Work:
     """Weights ``(taps, input channels, output channels)`` slide over ``(time, batch, channels)``."""
-    taps, channels, _ = args[1].shape
+    taps, channels, _ = weight.shape
     return Work(2 * taps * channels * out.numel(), out.numel())
 
 
@@ -112,66 +102,57 @@ def _real(out: Any) -> int:
     return 4 if out.is_complex() else 1
 
 
-def _added(kwargs: Kwargs, out: Any) -> int:
+def _added(beta: float, alpha: float, out: Any) -> int:
     """Count the rest of ``beta * first + alpha * product``."""
-    beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
     return int(out.numel() * ((beta != 0) + (beta not in (0, 1)) + (alpha != 1)))
 
 
-def _product(name: str) -> Formula:
-    """Return torch's formula of a matrix product, or 2 FLOP an element of a matrix or vector that meets a vector."""
-    torchs, is_added = flop_registry.get(getattr(torch.ops.aten, name)), "add" in name
-
-    def product(args: Args, kwargs: Kwargs, out: Any) -> Work:
-        flop = torchs(*args, **kwargs, out_val=out) if torchs else 2 * args[int(is_added)].numel()
-        return Work(int(flop) * _real(out), _added(kwargs, out) if is_added else 0)
-
-    return product
+@formula("mm", "bmm", "mv", "dot", "vdot")
+def product(input: Any, out: Any, mat2: Any = None) -> Work:
+    """Each element of the left matrix meets a row of the right one. A vector has one column."""
+    columns = 1 if mat2 is None else mat2.shape[-1]
+    return Work(2 * input.numel() * columns * _real(out))
 
 
-for _name in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "vdot", "addmv"):
-    formula(_name)(_product(_name))
+@formula("addmm")
+def added_product(mat1: Any, mat2: Any, beta: float, alpha: float, out: Any) -> Work:
+    return Work(product(mat1, out, mat2).flop, _added(beta, alpha, out))
 
 
-@formula("addbmm")
-def added_products(args: Args, kwargs: Kwargs, out: Any) -> Work:
-    """Add the products of a batch of matrices: each element of the left ones meets a row of the result."""
-    return Work(2 * args[1].numel() * out.shape[1] * _real(out), _added(kwargs, out))
+@formula("baddbmm", "addbmm")
+def added_products(batch1: Any, batch2: Any, beta: float, alpha: float, out: Any) -> Work:
+    return added_product(batch1, batch2, beta, alpha, out)
+
+
+@formula("addmv")
+def added_product_by_vector(mat: Any, beta: float, alpha: float, out: Any) -> Work:
+    return Work(product(mat, out).flop, _added(beta, alpha, out))
 
 
 @formula("addr")
-def added_outer_product(_args: Args, kwargs: Kwargs, out: Any) -> Work:
+def added_outer_product(beta: float, alpha: float, out: Any) -> Work:
     """Add a column by a row: ``addmm`` with sums of one product."""
-    return Work(2 * out.numel() * _real(out), _added(kwargs, out))
+    return Work(2 * out.numel() * _real(out), _added(beta, alpha, out))
 
 
 @formula("_addmm_activation")
-def activated_product(args: Args, kwargs: Kwargs, out: Any) -> Work:
-    kwargs = dict(kwargs)
-    activation = TANH_GELU["gelu"] if kwargs.pop("use_gelu", False) else 1
-    flop, added, _ = FORMULAS["aten::addmm"](args, kwargs, out)
-    return Work(flop, added + activation * out.numel())
+def activated_product(mat1: Any, mat2: Any, beta: float, alpha: float, use_gelu: bool, out: Any) -> Work:
+    flop, other_flop, _ = added_product(mat1, mat2, beta, alpha, out)
+    return Work(flop, other_flop + (TANH_GELU["gelu"] if use_gelu else 1) * out.numel())
 
 
-@formula("_foreach_mm")
-def products(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    return Work(sum(2 * left.numel() * each.shape[1] * _real(each) for left, each in zip(args[0], out, strict=True)))
-
-
-def _groups_flop(args: Args) -> int:
+def _groups_flop(left: Any, right: Any) -> int:
     """The rows, the columns or the summands are split into groups, each with a matrix of its own.
 
     Each takes part once, however they are split. Two stacks of matrices are a product each.
     """
-    left, right = args[:2]
     stacked = left.shape[0] if left.dim() == right.dim() == 3 else 1
     return int(2 * stacked * left.shape[-2] * left.shape[-1] * right.shape[-1])
 
 
 @formula("_grouped_mm")
-def grouped_product(args: Args, kwargs: Kwargs, out: Any) -> Work:
-    bias = kwargs.get("bias", args[3] if len(args) > 3 else None)
-    return Work(_groups_flop(args), 0 if bias is None else out.numel())
+def grouped_product(input: Any, mat2: Any, bias: Any, out: Any) -> Work:
+    return Work(_groups_flop(input, mat2), 0 if bias is None else out.numel())
 
 
 def grouped_output(
@@ -183,18 +164,20 @@ def grouped_output(
 
 
 @formula("_scaled_grouped_mm", "_scaled_grouped_mm_v2")
-def scaled_grouped_product(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return Work(_groups_flop(args))
+def scaled_grouped_product(input: Any, mat2: Any) -> Work:
+    return Work(_groups_flop(input, mat2))
 
 
 @formula("_trilinear")
-def trilinear(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+def trilinear(
+    i1: Any, i2: Any, i3: Any, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int]
+) -> Work:
     """Sum products of three tensors, which are broadcast to one space: ``nn.Bilinear`` and its gradients.
 
     The two with the smallest common space are multiplied there; each of their products then meets the third one.
     """
-    tensors = [list(tensor.shape) for tensor in args[:3]]
-    for shape, expanded in zip(tensors, args[3:6], strict=True):
+    tensors = [list(tensor.shape) for tensor in (i1, i2, i3)]
+    for shape, expanded in zip(tensors, (expand1, expand2, expand3), strict=True):
         for dimension in expanded:
             shape.insert(dimension, 1)
     space = math.prod(map(max, *tensors))
@@ -206,58 +189,44 @@ def trilinear(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
 
 
 @formula("_weight_int8pack_mm")
-def product_by_int8(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    """Each column of the result is scaled once."""
-    return Work(2 * args[0].numel() * out.shape[-1], out.numel())
+def product_by_int8(input: Any, out: Any) -> Work:
+    """Each element of the result is scaled once."""
+    return Work(2 * input.numel() * out.shape[-1], out.numel())
 
 
 @formula("_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros")
-def product_by_int4(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+def product_by_int4(input: Any, out: Any) -> Work:
     """Each weight is scaled and shifted, by the two numbers of its group."""
-    return Work(2 * args[0].numel() * out.shape[-1], 2 * args[0].shape[-1] * out.shape[-1])
+    return Work(2 * input.numel() * out.shape[-1], 2 * input.shape[-1] * out.shape[-1])
 
 
-def _biased_product(bias_place: int) -> Formula:
-    def product(args: Args, kwargs: Kwargs, out: Any) -> Work:
-        bias = kwargs.get("bias", args[bias_place] if len(args) > bias_place else None)
-        return Work(2 * args[0].numel() * out.shape[-1], 0 if bias is None else out.numel())
-
-    return product
-
-
-for _name, _place in {"_scaled_mm": 4, "_scaled_mm_v2": 8, "_mixed_dtypes_linear": 3, "mkldnn_linear": 2}.items():
-    formula(_name)(_biased_product(_place))
-
-
-@formula("_dyn_quant_matmul_4bit")
-def packed_product(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    return Work(2 * args[0].numel() * out.shape[-1])
+@formula("_scaled_mm", "_scaled_mm_v2", "mkldnn_linear", "_mixed_dtypes_linear", "_dyn_quant_matmul_4bit")
+def biased_product(input: Any, out: Any, bias: Any = None) -> Work:
+    return Work(2 * input.numel() * out.shape[-1], 0 if bias is None else out.numel())
 
 
 @formula("_int_mm")
-def product_of_integers(_args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+def product_of_integers() -> Work:
     """Integers are no floating-point numbers."""
     return NOTHING
 
 
 @formula("linear_backward", "mkldnn_linear_backward")
-def linear_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+def linear_backward(input: Any, grad_output: Any, output_mask: Sequence[bool]) -> Work:
     """Count the gradients of input, weight and bias that the mask asks for."""
-    inputs, gradient, _weight, mask = args
-    width = gradient.shape[-1]
-    return Work(2 * inputs.numel() * width * (mask[0] + mask[1]), (gradient.numel() - width) * mask[2])
+    width = grad_output.shape[-1]
+    flop = 2 * input.numel() * width * (output_mask[0] + output_mask[1])
+    return Work(flop, (grad_output.numel() - width) * output_mask[2])
 
 
 @formula("mkldnn_linear_backward_input")
-def linear_backward_input(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return Work(2 * args[1].numel() * args[2].shape[1])
+def linear_backward_input(grad_output: Any, weight: Any) -> Work:
+    return Work(2 * grad_output.numel() * weight.shape[1])
 
 
 @formula("mkldnn_linear_backward_weights")
-def linear_backward_weights(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    gradient, inputs, _weight, has_bias = args
-    width = gradient.shape[-1]
-    return Work(2 * inputs.numel() * width, (gradient.numel() - width) * has_bias)
+def linear_backward_weights(grad_output: Any, input: Any, bias_defined: bool) -> Work:
+    return linear_backward(input, grad_output, (False, True, bias_defined))
 
 
 # The distance of two points of w coordinates, by the order of the norm. 2: differences (w), squares (w), their sum
@@ -283,25 +252,58 @@ def _distances_backward_flop(pairs: int, width: int, order: float, gradient: Any
 
 
 @formula("_euclidean_dist")
-def distances_by_a_product(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+def distances_by_a_product(x1: Any, x2: Any, out: Any) -> Work:
     """``|x|² - 2 x y + |y|²`` as a product of rows with two more columns; then at least 0 and a root (2 an output).
 
     The squared lengths take 2n - r for n coordinates in r points; x is scaled by -2 (n).
     """
-    one, other = args[:2]
-    width = one.shape[-1]
-    lengths = sum(2 * each.numel() - each.numel() // width for each in (one, other))
-    return Work(2 * out.numel() * (width + 2), lengths + one.numel() + 2 * out.numel())
+    width = x1.shape[-1]
+    lengths = sum(2 * each.numel() - each.numel() // width for each in (x1, x2))
+    return Work(2 * out.numel() * (width + 2), lengths + x1.numel() + 2 * out.numel())
+
+
+# Direct factorisations and solutions as LAPACK counts them (LAPACK Working Note 41), without lower orders, of n rows
+# and columns. Eigenvalues, singular values and exponentials of matrices iterate until a result is exact enough, which
+# depends on values: they have no formula.
+
+
+def _cubes(share: float, matrix: Any) -> int:
+    return round(share * math.prod(matrix.shape[:-2]) * matrix.shape[-1] ** 3)
+
+
+def _orthogonal(matrix: Any) -> int:
+    """Count Householder's reflections of m rows and n columns: 2 k² (longer side - k / 3) for the shorter side k."""
+    short, long = sorted(matrix.shape[-2:])
+    return round(math.prod(matrix.shape[:-2]) * 2 * short**2 * (long - short / 3))
+
+
+def _solved(factor: Any, solution: Any, triangles: int = 1) -> int:
+    """Count n² for each of the right-hand sides and triangles."""
+    return int(triangles * factor.shape[-1] * solution.numel())
 
 
 register_other_flop(
     {
-        "_cdist_forward": lambda a, o: _distances_flop(o.numel(), a[0].shape[-1], a[2]),
-        "_cdist_backward": lambda a, o: _distances_backward_flop(a[4].numel(), a[1].shape[-1], a[3], o),
-        "_pdist_forward": lambda a, o: _distances_flop(o.numel(), a[0].shape[-1], a[1] if len(a) > 1 else 2),
+        "_cdist_forward": lambda x1, p, out: _distances_flop(out.numel(), x1.shape[-1], p),
+        "_cdist_backward": lambda x1, p, cdist, out: _distances_backward_flop(cdist.numel(), x1.shape[-1], p, out),
+        "_pdist_forward": lambda input, p, out: _distances_flop(out.numel(), input.shape[-1], p),
         # Both points of a pair get its gradient.
-        "_pdist_backward": lambda a, o: (
-            _distances_backward_flop(a[3].numel(), a[1].shape[-1], a[2], o) + a[3].numel() * a[1].shape[-1]
+        "_pdist_backward": lambda input, p, pdist, out: (
+            _distances_backward_flop(pdist.numel(), input.shape[-1], p, out) + pdist.numel() * input.shape[-1]
         ),
+        "linalg_cholesky_ex linalg_ldl_factor_ex": lambda input: _cubes(1 / 3, input),
+        "cholesky_inverse": lambda input: _cubes(2 / 3, input),
+        "linalg_lu_factor_ex linalg_lu _linalg_det _linalg_slogdet": lambda a: _cubes(2 / 3, a),
+        "linalg_inv_ex": lambda a: _cubes(2, a),
+        "linalg_solve_triangular": lambda input, out: _solved(input, out),
+        "triangular_solve": lambda a, out: _solved(a, out[0]),
+        "cholesky_solve": lambda input2, out: _solved(input2, out, 2),
+        "_cholesky_solve_helper": lambda a, out: _solved(a, out, 2),
+        "linalg_lu_solve": lambda lu, out: _solved(lu, out, 2),
+        "linalg_ldl_solve": lambda ld, out: _solved(ld, out, 2),
+        "_linalg_solve_ex": lambda a, out: _cubes(2 / 3, a) + _solved(a, out[0], 2),
+        "geqrf linalg_householder_product": lambda input: _orthogonal(input),
+        # As many operations again form the orthogonal factor.
+        "linalg_qr": lambda a, mode: _orthogonal(a) * (1 if mode == "r" else 2),
     }
 )

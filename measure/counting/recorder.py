@@ -23,7 +23,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.nn.utils.parametrize import ParametrizationList
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from measure.counting import registered  # noqa: F401 - all formulas
+from measure.counting import fused, windows  # noqa: F401 - they register their formulas
 from measure.counting.attention import whole_attention
 from measure.counting.formulas import NOTHING, Work
 from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, stored_tensors, tensors_in

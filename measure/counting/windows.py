@@ -1,14 +1,15 @@
-"""FLOP of operators that look at a window around each place: pooling and interpolation.
+"""FLOP of operators that look at places of an image: pooling, interpolation, and sampling between its elements.
 
-A window is cut at the border: padding is neither compared nor added. In the tables, a: the operator's arguments, o: its
-output.
+A window is cut at the border: padding is neither compared nor added. A place that is sampled is computed once for all
+channels. In the comments p is the number of places, n that of values: a place's value in one channel. A line
+``a + w (b - a)`` takes 3 operations.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-from measure.counting.formulas import Args, register_other_flop
+from measure.counting.formulas import Work, formula, register_other_flop
 
 
 def _pooled(
@@ -42,44 +43,76 @@ def _adaptively_pooled(dimensions: int, inputs: Any, out: Any) -> int:
     return math.prod(out.shape[:-dimensions]) * math.prod(along)
 
 
-def _poolings(d: int) -> dict[str, Callable[[Args, Any], int]]:
+def _poolings(d: int) -> dict[str, Callable[..., int]]:
     """Return the counts of the poolings over ``d`` dimensions, with or without a batch in front."""
+
+    def largest(input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, out: Any) -> int:
+        """A comparison less than a window has elements."""
+        out = out[0] if isinstance(out, tuple) else out
+        return _pooled(d, input, out, kernel_size, stride, padding, dilation) - int(out.numel())
+
     return {
-        # A comparison less than a window has elements.
-        f"max_pool{d}d_with_indices": lambda a, o: _pooled(d, a[0], o[0], *a[1:5]) - o[0].numel(),
-        f"adaptive_max_pool{d}d": lambda a, o: _adaptively_pooled(d, a[0], o[0]) - o[0].numel(),
+        f"max_pool{d}d_with_indices mkldnn_max_pool{d}d": largest,
+        f"adaptive_max_pool{d}d": lambda input, out: _adaptively_pooled(d, input, out[0]) - out[0].numel(),
         # The additions and the division: as many as a window has elements.
-        f"avg_pool{d}d": lambda a, o: _pooled(d, a[0], o, *a[1:4]),
-        f"_adaptive_avg_pool{d}d": lambda a, o: _adaptively_pooled(d, a[0], o),
+        f"avg_pool{d}d": lambda input, kernel_size, stride, padding, out: _pooled(
+            d, input, out, kernel_size, stride, padding
+        ),
+        f"_adaptive_avg_pool{d}d": lambda input, out: _adaptively_pooled(d, input, out),
         # Backward, a division for each window and an addition for each of its elements.
-        f"avg_pool{d}d_backward": lambda a, _o: a[0].numel() + _pooled(d, a[1], a[0], *a[2:5]),
-        f"_adaptive_avg_pool{d}d_backward": lambda a, _o: a[0].numel() + _adaptively_pooled(d, a[1], a[0]),
+        f"avg_pool{d}d_backward": lambda grad_output, input, kernel_size, stride, padding: (
+            grad_output.numel() + _pooled(d, input, grad_output, kernel_size, stride, padding)
+        ),
+        f"_adaptive_avg_pool{d}d_backward": lambda grad_output, input: (
+            grad_output.numel() + _adaptively_pooled(d, input, grad_output)
+        ),
+        # Regions at random places, of the given size; a comparison less than their elements.
+        f"fractional_max_pool{d}d": lambda kernel_size, out: (math.prod(kernel_size) - 1) * out[0].numel(),
     }
 
 
 for _dimensions in (2, 3):  # torch pools over one dimension as over two, one of them of size 1
     register_other_flop(_poolings(_dimensions))
+register_other_flop(
+    {
+        "mkldnn_adaptive_avg_pool2d": lambda input, out: _adaptively_pooled(2, input, out),
+        "mkldnn_adaptive_avg_pool2d_backward": lambda grad_output, input: (
+            grad_output.numel() + _adaptively_pooled(2, input, grad_output)
+        ),
+        "adaptive_avg_pool3d_backward": lambda grad_output, input: (
+            grad_output.numel() + _adaptively_pooled(3, input, grad_output)
+        ),
+    }
+)
 
 # Backward of operators that choose or repeat: an addition for each element of the gradient, to its place in the input.
-CHOOSING = ("max_pool{}d_with_indices_backward", "adaptive_max_pool{}d_backward")
+CHOOSING = (
+    "max_pool{}d_with_indices", "adaptive_max_pool{}d", "fractional_max_pool{}d", "mkldnn_max_pool{}d",
+)  # fmt: skip
 REPEATING = ("upsample_nearest{}d", "_upsample_nearest_exact{}d", "reflection_pad{}d", "replication_pad{}d")
-_adding = ["col2im", "unfold_backward", *(name.format(dimensions) for name in CHOOSING for dimensions in (2, 3))]
-_adding += [f"{name.format(dimensions)}_backward" for name in REPEATING for dimensions in (1, 2, 3)]
-register_other_flop({name: lambda a, _o: a[0].numel() for name in _adding})
+_adding = [f"{name.format(d)}_backward" for names, ds in ((CHOOSING, (2, 3)), (REPEATING, (1, 2, 3))) for name in names
+           for d in ds]  # fmt: skip
+register_other_flop(
+    {
+        " ".join(_adding): lambda grad_output: grad_output.numel(),
+        "col2im": lambda input: input.numel(),
+        "unfold_backward": lambda grad_in: grad_in.numel(),
+    }
+)
 
 # Forward weights dimension by dimension: a line of 2 taps is two products and an addition (3), one of 4 taps 7.
 # Bilinear takes two lines and one across, trilinear 4 + 2 + 1, bicubic 4 + 1. Backward is a product and an addition for
 # each element that an output weighted. The weights are left out: they are computed once per row and column.
 register_other_flop(
     {
-        "upsample_linear1d": lambda _a, o: 3 * o.numel(),
-        "upsample_bilinear2d": lambda _a, o: (2 + 1) * 3 * o.numel(),
-        "upsample_trilinear3d": lambda _a, o: (4 + 2 + 1) * 3 * o.numel(),
-        "upsample_bicubic2d": lambda _a, o: (4 + 1) * 7 * o.numel(),
-        "upsample_linear1d_backward": lambda a, _o: 2 * 2 * a[0].numel(),
-        "upsample_bilinear2d_backward": lambda a, _o: 2 * 2**2 * a[0].numel(),
-        "upsample_trilinear3d_backward": lambda a, _o: 2 * 2**3 * a[0].numel(),
-        "upsample_bicubic2d_backward": lambda a, _o: 2 * 4**2 * a[0].numel(),
+        "upsample_linear1d": lambda out: 3 * out.numel(),
+        "upsample_bilinear2d": lambda out: (2 + 1) * 3 * out.numel(),
+        "upsample_trilinear3d": lambda out: (4 + 2 + 1) * 3 * out.numel(),
+        "upsample_bicubic2d": lambda out: (4 + 1) * 7 * out.numel(),
+        "upsample_linear1d_backward": lambda grad_output: 2 * 2 * grad_output.numel(),
+        "upsample_bilinear2d_backward": lambda grad_output: 2 * 2**2 * grad_output.numel(),
+        "upsample_trilinear3d_backward": lambda grad_output: 2 * 2**3 * grad_output.numel(),
+        "upsample_bicubic2d_backward": lambda grad_output: 2 * 4**2 * grad_output.numel(),
     }
 )
 
@@ -95,27 +128,23 @@ def _smoothed_taps(size: int, outputs: int, reach: int, align_corners: bool, sca
     return sum(min(int(each + support + 0.5), size) - max(int(each - support + 0.5), 0) for each in centres)
 
 
-def _smoothed(inputs: Any, out_shape: Any, reach: int, options: Args) -> tuple[int, int, int]:
-    """Return the images, and the elements weighed along their height and width."""
-    align_corners, *scales = options
-    scales += [None] * (2 - len(scales))
-    images = math.prod(inputs[:-2])
-    along = (_smoothed_taps(inputs[place], out_shape[place], reach, align_corners, scales[place]) for place in (-2, -1))
-    return images, *along
-
-
-def _smoothing(reach: int) -> dict[str, Callable[[Args, Any], int]]:
+def _smoothing(reach: int) -> dict[str, Callable[..., int]]:
     """Return the counts of an interpolation without aliases: lines along the width, and then along the height."""
 
-    def forward(args: Args, out: Any) -> int:
-        images, tall, wide = _smoothed(args[0].shape, out.shape, reach, args[2:5])
-        (height, width), rows = out.shape[-2:], args[0].shape[-2]
-        return int(images * (rows * (2 * wide - width) + width * (2 * tall - height)))
+    def taps(sizes: Any, outputs: Any, align_corners: bool, scales: tuple[float | None, float | None]) -> Any:
+        return (_smoothed_taps(sizes[place], outputs[place], reach, align_corners, scales[place]) for place in (-2, -1))
 
-    def backward(args: Args, _out: Any) -> int:
+    def forward(input: Any, align_corners: bool, scales_h: float | None, scales_w: float | None, out: Any) -> int:
+        tall, wide = taps(input.shape, out.shape, align_corners, (scales_h, scales_w))
+        (height, width), rows = out.shape[-2:], input.shape[-2]
+        return int(math.prod(input.shape[:-2]) * (rows * (2 * wide - width) + width * (2 * tall - height)))
+
+    def backward(
+        grad_output: Any, input_size: Any, align_corners: bool, scales_h: float | None, scales_w: float | None
+    ) -> int:
         """A product and an addition for each element that an output weighed."""
-        images, tall, wide = _smoothed(args[2], args[0].shape, reach, args[3:6])
-        return int(2 * images * tall * wide)
+        tall, wide = taps(input_size, grad_output.shape, align_corners, (scales_h, scales_w))
+        return int(2 * math.prod(input_size[:-2]) * tall * wide)
 
     return {"": forward, "_backward": backward}
 
@@ -125,16 +154,145 @@ for _kind, _reach in (("bilinear", 1), ("bicubic", 2), ("lanczos", 3)):
     register_other_flop({f"_upsample_{_kind}2d_aa{end}": count for end, count in _counts.items()})
 
 
+LINEAR, NEAREST, CUBIC = 0, 1, 2  # torch's numbers of how elements are joined
+
+
+class Resampling(NamedTuple):
+    """Operations for each place and each value."""
+
+    place: int  # for each coordinate a product, an addition and rounding down; and a remainder, unless for the nearest
+    value: int = 0
+    # The gradient of the input: the weights of the elements around a place; a product and an addition for each of them.
+    input_place: int = 0
+    input_value: int = 1
+    # The gradient of the grid: a slope along each coordinate.
+    grid_place: int = 0
+    grid_value: int = 0
+
+
+SAMPLINGS = {  # by the number of coordinates and the mode
+    (2, NEAREST): Resampling(6),
+    (3, NEAREST): Resampling(9),
+    # Two lines and one across. Input: 1 - u, 1 - v, four products; four elements. Grid, corners a, b above c, d: along
+    # the rows s + v (t - s) of s = b - a and t = d - c (5); between them c + u t - (a + u s) (5); each by the gradient
+    # and summed over channels (4n - 2p), by half the size (2p).
+    (2, LINEAR): Resampling(8, 9, 6, 8, 0, 14),
+    # Four lines, two and one. Input: three remainders from 1, four products and eight; eight elements. Grid: along the
+    # rows four differences and three lines of them (13); between them four products and sums, two differences and a
+    # line (13); between the planes two products and sums, and a difference (5); by the gradient and so on (6).
+    (3, LINEAR): Resampling(12, 21, 15, 16, 0, 37),
+    # Weights of four taps along each coordinate, polynomials of 5, 5, 6 and 6 operations and 3 for their arguments. A
+    # line of four is 7: four and one across. Input: 16 products; 16 elements. Grid: weights of the slopes, of 3, 3, 4
+    # and 4 operations for each coordinate; five lines along each; by the gradient and so on (4).
+    (2, CUBIC): Resampling(8 + 50, 35, 16, 32, 28, 74),
+}
+
+
+def _places_of(grid: Any) -> int:
+    return int(grid.numel() // grid.shape[-1])
+
+
+@formula("grid_sampler_2d", "grid_sampler_3d", "_grid_sampler_2d_cpu_fallback")
+def grid_sampler(grid: Any, interpolation_mode: int, out: Any) -> Work:
+    cost = SAMPLINGS[grid.shape[-1], interpolation_mode]
+    return Work(0, cost.place * _places_of(grid) + cost.value * out.numel())
+
+
+@formula("grid_sampler_2d_backward", "grid_sampler_3d_backward", "_grid_sampler_2d_cpu_fallback_backward")
+def grid_sampler_backward(
+    grad_output: Any, grid: Any, interpolation_mode: int, output_mask: Sequence[bool] = (True, True)
+) -> Work:
+    """Count the places again, and the gradients of input and grid that the mask asks for."""
+    cost, places, values = SAMPLINGS[grid.shape[-1], interpolation_mode], _places_of(grid), grad_output.numel()
+    for_input = (cost.input_place * places + cost.input_value * values) * output_mask[0]
+    for_grid = (cost.grid_place * places + cost.grid_value * values) * output_mask[1]
+    return Work(0, cost.place * places + for_input + for_grid)
+
+
+@formula("cudnn_grid_sampler")
+def cudnn_sampler(grid: Any, out: Any) -> Work:
+    return grid_sampler(grid, LINEAR, out)
+
+
+@formula("cudnn_grid_sampler_backward")
+def cudnn_sampler_backward(grad_output: Any, grid: Any) -> Work:
+    return grid_sampler_backward(grad_output, grid, LINEAR)
+
+
+@formula("affine_grid_generator", "cudnn_affine_grid_generator")
+def affine_grid(out: Any) -> Work:
+    """Multiply a matrix of two or three rows, and one column more, by each place. The plain grid is made once."""
+    return Work(2 * out.numel() * (out.shape[-1] + 1))
+
+
+@formula("cudnn_affine_grid_generator_backward")
+def affine_grid_backward(grad_output: Any) -> Work:
+    return affine_grid(grad_output)
+
+
+# A bin of a region is the mean of values that are sampled at places on a grid of its own. Without a given number of
+# places, or without sampling, a bin's size depends on values: there is no formula.
+
+
+def _in_bins(regions: Any, height: int, width: int, ratio: int) -> tuple[int, int]:
+    """Return the places in a bin, and in all bins of all regions."""
+    if ratio <= 0:
+        raise LookupError("the number of places depends on values")
+    return ratio**2, len(regions) * height * width * ratio**2
+
+
+def _binned(rois: Any, pooled_height: int, pooled_width: int, sampling_ratio: int, out: Any) -> int:
+    each, places = _in_bins(rois, pooled_height, pooled_width, sampling_ratio)
+    out = out[0] if isinstance(out, tuple) else out
+    return int(SAMPLINGS[2, LINEAR].place * places + (SAMPLINGS[2, LINEAR].value + 1) * each * out.numel())
+
+
+def _binned_backward(grad_output: Any, rois: Any, pooled_height: int, pooled_width: int, sampling_ratio: int) -> int:
+    """Count the places again, a division for each gradient, and the gradient of the input, as ``grid_sampler``."""
+    each, places = _in_bins(rois, pooled_height, pooled_width, sampling_ratio)
+    cost, values = SAMPLINGS[2, LINEAR], grad_output.numel()
+    return int((cost.place + cost.input_place) * places + values + cost.input_value * each * values)
+
+
 register_other_flop(
     {
-        # Regions at random places, of the given size; a comparison less than their elements.
-        "fractional_max_pool2d fractional_max_pool3d": lambda a, o: (math.prod(a[1]) - 1) * o[0].numel(),
-        "fractional_max_pool2d_backward fractional_max_pool3d_backward": lambda a, _o: a[0].numel(),
-        "mkldnn_max_pool2d": lambda a, o: _pooled(2, a[0], o, *a[1:5]) - o.numel(),
-        "mkldnn_max_pool3d": lambda a, o: _pooled(3, a[0], o, *a[1:5]) - o.numel(),
-        "mkldnn_max_pool2d_backward mkldnn_max_pool3d_backward": lambda a, _o: a[0].numel(),
-        "mkldnn_adaptive_avg_pool2d": lambda a, o: _adaptively_pooled(2, a[0], o),
-        "mkldnn_adaptive_avg_pool2d_backward": lambda a, _o: a[0].numel() + _adaptively_pooled(2, a[1], a[0]),
-        "adaptive_avg_pool3d_backward": lambda a, _o: a[0].numel() + _adaptively_pooled(3, a[1], a[0]),
+        "torchvision::roi_align torchvision::ps_roi_align": _binned,
+        "torchvision::_roi_align_backward torchvision::_ps_roi_align_backward": _binned_backward,
+        "torchvision::_roi_pool_backward": lambda grad_output: (
+            grad_output.numel()
+        ),  # an addition each, to the largest of its bin
     }
 )
+
+
+# A deformable convolution samples each tap of its window at a place of its own, once for all channels of its group: an
+# offset added, rounding down and a remainder for each of two coordinates (6). A channel takes three lines there (9),
+# and a mask, if any, a product.
+
+
+def _sampled(weight: Any, offset: Any, channels: int) -> tuple[int, int]:
+    """Return the places that a deformable convolution samples, and the values that its input's channels have there."""
+    taps, outputs = math.prod(weight.shape[2:]), len(offset) * math.prod(offset.shape[2:])
+    return offset.numel() // 2, outputs * taps * channels
+
+
+@formula("torchvision::deform_conv2d")
+def deformable_convolution(input: Any, weight: Any, offset: Any, use_mask: bool, out: Any) -> Work:
+    """Count the products of a convolution, the sampling, and the bias, which torchvision's function always passes."""
+    places, values = _sampled(weight, offset, input.shape[1])
+    products = out.numel() * weight.numel() // len(weight)
+    return Work(2 * products, 6 * places + (9 + use_mask) * values + out.numel())
+
+
+@formula("torchvision::_deform_conv2d_backward")
+def deformable_convolution_backward(grad_output: Any, input: Any, weight: Any, offset: Any, use_mask: bool) -> Work:
+    """Count all gradients, which the operator computes in any case. The gradient of the weight samples again.
+
+    Input and offsets as ``grid_sampler_backward``, without the mean over a size; the mask's and the masked gradient are
+    products, the former summed over channels (3 a value); the bias's gradient is a sum over images and places.
+    """
+    places, values = _sampled(weight, offset, input.shape[1])
+    products = grad_output.numel() * weight.numel() // len(weight)
+    for_input, for_offset = 8 * values + 6 * places, 14 * values - 2 * places
+    other = for_input + for_offset + 3 * values * use_mask + grad_output.numel() - grad_output.shape[1]
+    return Work(4 * products, other, 6 * places + (9 + use_mask) * values)

@@ -1,5 +1,6 @@
 """What the counting tests share: tensors without memory, cases of one operator, and small networks recorded."""
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
@@ -9,8 +10,8 @@ from torch import nn
 from measure.cache.workload_records import Workload
 from measure.counting import recorder
 from measure.counting.count import count
-from measure.counting.formulas import Work, formula_of, work_of
-from measure.counting.memory import tensors_in
+from measure.counting.formulas import Work, formula_of
+from measure.counting.memory import overload_of, tensors_in
 from measure.counting.recorder import ModuleTotals
 from measure.domain.models import OWN, Model
 
@@ -75,11 +76,14 @@ class Case(NamedTuple):
 
     def counted(self) -> Work | None:
         assert formula_of(self.operator) is not None, self.operator
-        out = self.out
-        if out is None:
-            namespace, _, name = self.operator.partition("::")
-            out = getattr(getattr(torch.ops, namespace), name)(*self.args, **self.kwargs)
-        return work_of(self.operator, self.args, self.kwargs, out, tensors_in([self.args, self.kwargs, out]))
+        namespace, _, name = self.operator.partition("::")
+        packet = getattr(getattr(torch.ops, namespace), name)
+        out = packet(*self.args, **self.kwargs) if self.out is None else self.out
+        overload = next(iter(packet.overloads()))
+        with suppress(RuntimeError):  # a case may leave out arguments that its formula does not need
+            overload = torch._C._jit_resolve_packet(self.operator, *self.args, **self.kwargs)
+        tensors = tensors_in([self.args, self.kwargs, out])
+        return overload_of(getattr(packet, overload)).work(self.args, self.kwargs, out, tensors)
 
 
 def case(

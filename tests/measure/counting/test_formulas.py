@@ -1,10 +1,12 @@
+import inspect
 import runpy
+from collections import defaultdict
 
 from helpers.counting import by_hand, case, meta, torch
 from helpers.places import TESTS
 
 from measure.counting import formulas
-from measure.counting.formulas import formula_of
+from measure.counting.formulas import SYNONYMS, formula_of
 from measure.counting.memory import no_work, overload_of
 from measure.domain.words import ELEMENTARY
 
@@ -238,7 +240,7 @@ FILES = (
     "attention", "factorisations", "formulas", "loss_functions", "normalisations", "optimisers", "products",
     "recurrent", "samplings", "windows",
 )  # fmt: skip
-"""The files that register formulas of arithmetic; the test of each has cases worked out by hand."""
+"""The tests with cases worked out by hand."""
 
 
 def test_every_formula_has_a_case_by_hand():
@@ -246,6 +248,20 @@ def test_every_formula_has_a_case_by_hand():
     cases = [case for file in files for case in runpy.run_path(str(file))["CASES"]]
     computing = {name for name, each in formulas.FORMULAS.items() if each is not no_work}
     assert {case.operator for case in cases} == computing
+
+
+def test_every_parameter_of_a_formula_is_an_argument_of_its_operators():
+    schemas = defaultdict(list)
+    for schema in torch._C._jit_get_all_schemas():
+        schemas[schema.name].append([argument.name.lower() for argument in schema.arguments])
+    for operator, function in formulas.FORMULAS.items():
+        names = [[SYNONYMS.get(name, name) for name in each] for each in schemas.get(operator, [])]
+        assert all(len(each) == len(set(each)) for each in names), operator  # no two become one
+        wanted = inspect.signature(function).parameters.values()
+        for each in wanted if names else ():
+            is_named = each.name == "out" or each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+            has_default = each.default is not each.empty
+            assert is_named or has_default or any(each.name in one for one in names), (operator, each.name)
 
 
 INTEGERS = {

@@ -1,6 +1,6 @@
 from helpers.counting import by_hand, case, meta, torch
 
-from measure.counting.loss_functions import transcription_output
+from measure.counting.fused import transcription_output
 
 NONE, MEAN, SUM = 0, 1, 2
 X, Y, CLASSES = meta(3, 5), meta(3, 5), meta(3, dtype=torch.int64)  # 15 elements; 3 of 5 classes

@@ -145,7 +145,6 @@ PRODUCTS = [
     case("addr", meta(4, 6), meta(4), meta(6), flop=2 * 4 * 6, other=24),
     case("_addmm_activation", meta(5), meta(2, 3), meta(3, 5), flop=60, other=10 + 10, out=meta(2, 5)),
     case("_addmm_activation", meta(5), meta(2, 3), meta(3, 5), use_gelu=True, flop=60, other=10 + 90, out=meta(2, 5)),
-    case("_foreach_mm", [meta(2, 3), meta(1, 2)], [meta(3, 5), meta(2, 2)], flop=60 + 8, out=[meta(2, 5), meta(1, 2)]),
     # 7 + 2 - 2 places, 2 images, 5 channels, each a sum over 3 taps of 4 channels; and its bias
     case("conv_tbc", meta(7, 2, 4), meta(3, 4, 5), meta(5), 1, flop=2 * 7 * 2 * 5 * 12, other=70),
     # 3 rows of 4 by 5 columns of 4 stored in 8 or 4 bits. A scale for each result, or a scale and a shift a weight.
