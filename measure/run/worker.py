@@ -18,10 +18,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from measure.counting import identity
 from measure.domain.models import Model
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
+from measure.models import identity
 from measure.models.own_models import BrokenModelError, RaisedError
 from measure.run.processes import FORKS, START_LIMIT_S, EndedError, IsolatedProcess, Processes, oom_kills
 from measure.run.task import KILLED, Failure, Task

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from measure.cache.records import Run
 from measure.cache.workload_records import Workload
-from measure.counting.identity import differences
 from measure.domain.growth import SAME, compare_counts
 from measure.domain.latency import Cell, TimedCell
 from measure.domain.values import latency, plain, si
+from measure.models.identity import differences
 from measure.run.request import Request
 from measure.run.task import RunCache
 from measure.verbs.terminal import Line, Table, aligned

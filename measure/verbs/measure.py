@@ -14,7 +14,6 @@ from math import ceil, inf
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Profile, Run
 from measure.cache.workload_records import Workload
-from measure.counting import identity
 from measure.counting.count import not_counted
 from measure.domain import variants
 from measure.domain.models import ALL_MEASURED, BUILT_IN, OWN, QUICK, STORY, Model
@@ -24,7 +23,7 @@ from measure.errors import UserError, as_called
 from measure.machine import devices
 from measure.machine.checks import wait_for_quiet, warning_of_use
 from measure.machine.environment import current
-from measure.models import catalog
+from measure.models import catalog, identity
 from measure.models.own_models import BrokenModelError
 from measure.profiling import ncu
 from measure.run import plan, runner

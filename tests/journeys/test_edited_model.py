@@ -15,10 +15,9 @@ from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Workload
-from measure.counting import identity
 from measure.machine import devices
 from measure.machine.environment import current
-from measure.models import hugging_face
+from measure.models import hugging_face, identity
 from measure.run import cluster
 from measure.run.worker import Worker
 from report.paper import load
