@@ -2,21 +2,23 @@
 
 The network runs forward in eval mode, then forward and backward in train mode. ``recorder`` sees the operators,
 ``formulas`` gives their FLOP, ``memory`` their bytes, and ``layers`` sums them by module. A network that decides by
-values runs once for real (``real_run``).
+values runs once for real.
 """
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache.workload_records import ONE_RUN, Layer, Operator, Workload
-from measure.counting.real_run import LimitError, real_call
 from measure.domain.models import Model
+from measure.domain.values import si
 from measure.domain.words import BACKWARD, FORWARD, FULL_PRECISION, INFERENCE, shape_name
 from measure.errors import in_short, text_of
 from measure.machine import settings
+from measure.machine.container import available_memory_byte
 from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts, torch_dtype
 from measure.models.catalog import prepare, prepare_on_meta
 from measure.models.draws import HIGHEST, LOWEST, same_draws
@@ -25,12 +27,19 @@ from measure.models.hugging_face import HuggingFace
 if TYPE_CHECKING:
     import torch
     from torch import nn
+    from torch.utils._python_dispatch import TorchDispatchMode
 
     from measure.counting.recorder import Recorder
 
 # The version of the formulas, stored with each count. Raise it when a change to ``measure/counting`` changes a number:
 # what another version counted, or failed to count, is counted again when its model is asked for.
 VERSION = 1
+
+LIMIT_S = 50  # of one real run; less than the usual limit of a call in a worker, so that it ends with a reason
+
+
+class LimitError(NotImplementedError):
+    """A real run takes more memory or time than it may."""
 
 
 class Count(NamedTuple):
@@ -171,6 +180,48 @@ def count_call(
         if isinstance(problem, LimitError):
             raise LimitError(f"{refusal}; {problem}") from problem
         raise explain(problem) from problem
+
+
+@contextmanager
+def real_call(bare: Call, make: Callable[[], Call], precision: str | None, autocast: str | None) -> Iterator[Call]:
+    """Yield the call that ``make`` returns, which may run inside for ``LIMIT_S``. ``bare`` is it without memory.
+
+    Random numbers are the same in every run, so the counts are too. Raises LimitError if it takes too much.
+    """
+    import torch
+
+    weights = [*bare.network.parameters(), *bare.network.buffers()]
+    # Networks are built in fp32 and then cast; each weight has a gradient.
+    least_byte = sum(2 * tensor.numel() * max(4, tensor.element_size()) for tensor in weights)
+    least_byte += sum(tensor.numel() * tensor.element_size() for tensor in held_tensors([bare.inputs, bare.keywords]))
+    free_byte = available_memory_byte()
+    if least_byte > free_byte:
+        need = f"one real run takes {si(least_byte, 'B')} for weights, gradients and inputs"
+        raise LimitError(f"{need}, and {si(free_byte, 'B')} are free")
+    dtype = torch_dtype(precision) if autocast and precision else None
+    try:
+        with same_draws(), _time_limit(), torch.autocast(autocast or "cpu", dtype, enabled=autocast is not None):
+            yield make()
+    except (MemoryError, RuntimeError) as problem:
+        if not isinstance(problem, MemoryError) and "allocate memory" not in text_of(problem):
+            raise
+        raise LimitError(f"one real run takes more memory than the {si(free_byte, 'B')} that are free") from problem
+
+
+def _time_limit() -> "TorchDispatchMode":
+    """Return a context that raises LimitError at the first operator after ``LIMIT_S``, in either pass."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    end = time.monotonic() + LIMIT_S
+
+    class TimeLimit(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if time.monotonic() > end:
+                remedy = "name fewer tokens or inputs, or count it with --force while the machine is idle"
+                raise LimitError(f"one real run takes longer than {LIMIT_S} s; {remedy}")
+            return func(*args, **(kwargs or {}))
+
+    return TimeLimit()
 
 
 class ValuesDecideError(NotImplementedError):

@@ -5,7 +5,7 @@ from helpers.counting import Own, counted, linear, nn, on, rows, torch
 from helpers.small_network import mixture
 
 from measure.cache.workload_records import ONE_RUN
-from measure.counting import count, real_run
+from measure.counting import count
 from measure.domain.models import OWN, Model
 from measure.models import catalog
 from measure.models.call import Call, copy_to_meta
@@ -58,16 +58,14 @@ def test_a_run_that_takes_too_much_is_a_reason_with_numbers(monkeypatch):
     globals()["network"] = masked
     model = Model(f"{__name__}:network", OWN, OWN, (4,))
     # 12 weights and gradients, 4 B each, are 96 B, and an input 16 B
-    monkeypatch.setattr(real_run, "available_memory_byte", lambda: 130)
+    monkeypatch.setattr(count, "available_memory_byte", lambda: 130)
     one, *others = (each.workload for each in count.count_all(model, [1, 2, 4, 8], "fp32", None))
     assert (one.status, one.forward_flop) == ("ok", 24)
     assert [row.status for row in others] == ["ok", "unsupported", "unsupported"]
     assert "one real run takes 160 B for weights, gradients and inputs, and 130 B are free" in others[1].reason
     assert others[1].reason == others[2].reason
-    monkeypatch.setattr(real_run, "LIMIT_S", -1)
-    with pytest.raises(
-        real_run.LimitError, match=r"^Own, operator .*; one real run takes longer than -1 s; name fewer"
-    ):
+    monkeypatch.setattr(count, "LIMIT_S", -1)
+    with pytest.raises(count.LimitError, match=r"^Own, operator .*; one real run takes longer than -1 s; name fewer"):
         counted(masked, 1)
 
 
