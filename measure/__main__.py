@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from measure.domain.models import BUILT_IN
 from measure.errors import UserError, as_called, did_you_mean
-from measure.verbs.flags import VERBS, module_of, parser_of
+from measure.verbs.flags import VERBS, parser_of
 from roofwright.command_line import answer
 
 TAKE_FILES = ("add-machine", "compare", "import-trace")
@@ -33,7 +33,8 @@ def run(words: Sequence[str]) -> int:
         if verb not in VERBS:
             hint = did_you_mean(verb, VERBS)
             raise UserError(f"there is no command {verb!r}; use {', '.join(VERBS)}, or flags alone to measure{hint}")
-        code: int = module_of(verb).main(parser_of(verb).parse_args(rest))
+        asked = parser_of(verb).parse_args(rest)
+        code: int = asked.run(asked)
         return code
     from measure.verbs import measure
 

@@ -34,27 +34,6 @@ class CommandLine(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
 
-    def add_table(self, table: str, **defaults: Any) -> None:
-        """Add a flag for each row of a table, such as ``--models NAME+  the names (default: all)``, and the defaults.
-
-        A row is a name, the values in capitals, two spaces, and the help, which goes on in indented lines. A flag
-        without a value is a switch. A value ends in argparse's ``nargs``. The help of a required flag says so.
-        """
-        for row in re.sub(r"\n +", " ", table.strip()).splitlines():
-            words, text = re.split(r"  +", row, maxsplit=1)
-            names = [word for word in words.split() if not word[0].isupper()]
-            values = [word for word in words.split() if word[0].isupper()]
-            settings: dict[str, Any] = {"action": "store_true"}
-            if len(values) == 1:
-                value = values[0].rstrip("+*?")
-                settings = {"metavar": value, "nargs": values[0].removeprefix(value) or None}
-            elif values:
-                settings = {"metavar": tuple(values), "nargs": len(values)}
-            if "(required)" in text:
-                settings["required"] = True
-            self.add_argument(*names, help=text, **settings)
-        self.set_defaults(**defaults)
-
     def parse_args(self, words: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse the words; ``command`` of the result is the whole command as a shell takes it.
 
@@ -81,7 +60,11 @@ class CommandLine(argparse.ArgumentParser):
         choice = re.fullmatch(r"argument (.+?): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL)
         if choice:
             raise unknown(choice[1], choice[2], [each.strip(" '") for each in choice[3].split(",")])
+        if exclusive := re.fullmatch(r"argument (.+?): not allowed with argument (.+)", message):
+            raise UserError(f"{exclusive[2]} and {exclusive[1]}: print in different ways; give one of them")
         problem, hint = " ".join(message.removeprefix("argument ").split()), ""
+        if "; " in problem:  # a flag's type says what to do
+            raise UserError(problem)
         if stray := re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL):
             word = stray[1].partition("=")[0]
             problem = f"there is no flag {word}" if word.startswith("-") else f"nothing is expected at {word!r}"

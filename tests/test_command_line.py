@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from measure.errors import UserError
+from measure.verbs.flags import parse_time
 from roofwright.command_line import CommandLine, answer
 
 FULL = Path("/dev/full")
@@ -105,8 +106,13 @@ def test_a_second_ctrl_c_does_not_disturb_how_the_first_ends(capsys):
 @pytest.fixture
 def flags():
     flags = CommandLine(prog="python -m program")
-    rows = "--models NAME+  models\n--engine E  an engine\n--size A B  two values\n--json  a switch\n  of ours\n"
-    flags.add_table(rows, models=[])
+    flags.add_argument("--models", nargs="+", default=[])
+    flags.add_argument("--engine")
+    flags.add_argument("--size", nargs=2)
+    form = flags.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true")
+    form.add_argument("--csv", action="store_true")
+    flags.add_argument("--budget", type=parse_time)
     flags.add_argument("file", metavar="FILE", nargs="?")
     flags.add_argument("--kind", choices=["auto", "quarto"])
     flags.add_argument("-v", "--verbose", action="store_true")
@@ -127,7 +133,6 @@ def flags():
 def test_what_is_said_is_parsed(flags, words, expected):
     said = vars(flags.parse_args(words))
     assert {name: said[name] for name in expected} == expected
-    assert "a switch of ours" in flags.format_help()  # a row's help goes on in indented lines
 
 
 @pytest.mark.parametrize(
@@ -142,6 +147,8 @@ def test_what_is_said_is_parsed(flags, words, expected):
         (["--models", "a", "--models=b"], "--models: given more than once; give all values after one --models"),
         (["--models", "a", ""], "--models: the value is empty; give one or leave it out"),
         (["--models="], "--models: the value is empty; give one or leave it out"),
+        (["--csv", "--json"], "--csv and --json: print in different ways; give one of them"),
+        (["--budget", "x"], "--budget: 'x' is not a valid time; use 90s, 10m or 1h30m"),  # a type's own sentence
         (["", "--kind", "auto"], "an argument: the value is empty; give one or leave it out"),
     ],
 )

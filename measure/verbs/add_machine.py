@@ -1,12 +1,4 @@
-"""Check the folder of a machine that somebody else measured, or a zip of it, and add it to the cache. Earlier
-measurements of the same machine stay. Files that are not tables are left out. Nothing is added if a row cannot have
-been measured. Several folders or zips become one machine each, named after the file or folder, even if they are of one
-kind.
-
-sources FOLDER|ZIP+  a machine's folder from data/machines, or a zip
---machine NAME  the folder to add it as (default: the folder of the same machine, else its own name)
---replace  replace the folder of that name
-"""
+"""Add the measurements of another person's machine to the cache: ``measure add-machine``."""
 
 import argparse
 import re
@@ -30,7 +22,7 @@ from measure.errors import UserError, as_called, printable, quote
 from measure.machine.environment import folder_name
 from measure.published import contributed, contributed_checks
 from measure.published.contributed import shareable
-from measure.verbs.flags import check_folder, check_folder_name
+from measure.verbs.flags import Verbs, add_verb, check_folder, parse_folder_name
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
 
@@ -46,9 +38,24 @@ class TakenError(UserError):
     """A folder holds another machine, or other results of the same cells."""
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare add-machine."""
+    text = (
+        "Check the folder of a machine that somebody else measured, or a zip of it, and add it to the cache. Earlier "
+        "measurements of the same machine stay. Files that are not tables are left out. Nothing is added if a row "
+        "cannot have been measured. Several folders or zips become one machine each, named after the file or folder, "
+        "even if they are of one kind."
+    )
+    flags = add_verb(verbs, "add-machine", main, text)
+    add = flags.add_argument
+    add("sources", nargs="+", metavar="FOLDER|ZIP", help="a machine's folder from data/machines, or a zip")
+    text = "the folder to add it as (default: the folder of the same machine, else its own name)"
+    add("--machine", type=parse_folder_name, metavar="NAME", help=text)
+    add("--replace", action="store_true", help="replace the folder of that name")
+
+
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input; sound machines among several are added first."""
-    check_folder_name(flags.machine)
     if flags.machine is not None and len(flags.sources) > 1:
         raise UserError("--machine: names one machine; give one folder or zip with it")
     measured: Cells = set()
@@ -121,7 +128,7 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
             own = source.stem if source.is_file() else given.name or source.name
             own = unicodedata.normalize("NFC", own)  # zips from macOS take letters and their accents apart
             name = own = re.sub(r"[^\w.-]+", "-", own).strip("-._")[:60] or "machine"
-        check_folder_name(name)
+        parse_folder_name(name)
     for number in count(2):
         place = MachineFolder(flags.data, name).folder
         check_folder(place, "--machine")

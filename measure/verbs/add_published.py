@@ -1,10 +1,4 @@
-"""Check a CSV table of published measurements, with the columns of one of the tables of
-data/published/measurements (docs/data.md), and add its rows. Any delimiter; latency_ms is converted.
-Adds nothing if a row is wrong or faster than its chip.
-
-file FILE  the table
---replace  replace rows that have the same key but other values
-"""
+"""Add a table of published measurements to the cache: ``measure add-published``."""
 
 import argparse
 from pathlib import Path
@@ -13,9 +7,22 @@ from measure.cache.schema import file_of
 from measure.errors import as_called
 from measure.published import add
 from measure.published.records import PublishedTiming
-from measure.verbs.flags import check_writable
+from measure.verbs.flags import Verbs, add_verb, check_writable
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare add-published."""
+    text = (
+        "Check a CSV table of published measurements, with the columns of one of the tables of "
+        "data/published/measurements (docs/data.md), and add its rows. Any delimiter; latency_ms is converted. Adds "
+        "nothing if a row is wrong or faster than its chip."
+    )
+    flags = add_verb(verbs, "add-published", main, text)
+    add = flags.add_argument
+    add("file", metavar="FILE", help="the table")
+    add("--replace", action="store_true", help="replace rows that have the same key but other values")
 
 
 def main(flags: argparse.Namespace) -> int:

@@ -1,23 +1,4 @@
-"""Compare measurements before and after a change (a commit, a driver, another torch), or of two machines. First come
-the counts, which are exact: parameters, FLOP, bytes and peak memory. Then the times, cell by cell; B/A above 1 means
-that B takes longer. A change is called slower or faster if it is significant at 5 % after Benjamini and Hochberg's
-correction for the number of cells, and undecided if it is not but could still be 5 %, or if other programs used a
-machine in all rounds. Of two imported traces, which kinds of layer make the difference: terms that add up to the ratio
-of their steps.
-
-a A  a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose another
-    than the newest; or a trace, by its folder in data/traces
-b B  the side to compare with A, named alike
-more C*  further sides; one table holds each against A: a row a cell, a column a side
---csv FILE  write all cells and roofs as CSV (- for stdout)
---json  print JSON instead of a table (docs/json.md)
---markdown  print Markdown instead, as for a comment on a change
---why  for each cell that both sides profiled, which kinds of layer, clock, system time or allocator make the
-    difference: terms that add up to the measured ratio
---fail-on-growth  exit with 1 if parameters, FLOP, bytes or peak memory of a model grew, or can no longer be counted
---fail-on-regression PERCENT  exit with 1 if a cell became significantly slower by more than this, or no longer runs; a
-    change of less is not called undecided
-"""
+"""Compare measurements before and after a change, or of two machines: ``measure compare``."""
 
 import argparse
 import json
@@ -40,17 +21,57 @@ from measure.domain.latency import Cell
 from measure.errors import UserError, as_called, did_you_mean
 from measure.verbs import trace
 from measure.verbs.compared import Cause, Compared, overview, report
-from measure.verbs.flags import check_one_output, parse_percent
+from measure.verbs.flags import Verbs, add_formats, add_verb, parse_percent
 from measure.verbs.terminal import aligned, markdown, name_first, write_csv
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare compare."""
+    text = (
+        "Compare measurements before and after a change (a commit, a driver, another torch), or of two machines. First "
+        "come the counts, which are exact: parameters, FLOP, bytes and peak memory. Then the times, cell by cell; B/A "
+        "above 1 means that B takes longer. A change is called slower or faster if it is significant at 5 % after "
+        "Benjamini and Hochberg's correction for the number of cells, and undecided if it is not but could still be "
+        "5 %, or if other programs used a machine in all rounds. Of two imported traces, which kinds of layer make the "
+        "difference: terms that add up to the ratio of their steps."
+    )
+    flags = add_verb(verbs, "compare", main, text)
+    add = flags.add_argument
+    text = (
+        "a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose "
+        "another than the newest; or a trace, by its folder in data/traces"
+    )
+    add("a", metavar="A", help=text)
+    add("b", metavar="B", help="the side to compare with A, named alike")
+    text = "further sides; one table holds each against A: a row a cell, a column a side"
+    add("more", nargs="*", metavar="C", help=text)
+    add("--csv", metavar="FILE", help="write all cells and roofs as CSV (- for stdout)")
+    formats = {"--json": "print JSON instead of a table (docs/json.md)"}
+    formats |= {"--markdown": "print Markdown instead, as for a comment on a change"}
+    add_formats(flags, formats)
+    text = (
+        "for each cell that both sides profiled, which kinds of layer, clock, system time or allocator make the "
+        "difference: terms that add up to the measured ratio"
+    )
+    add("--why", action="store_true", help=text)
+    text = "exit with 1 if parameters, FLOP, bytes or peak memory of a model grew, or can no longer be counted"
+    add("--fail-on-growth", action="store_true", help=text)
+    text = (
+        "exit with 1 if a cell became significantly slower by more than this, or no longer runs; a change of less is "
+        "not called undecided"
+    )
+    add("--fail-on-regression", type=parse_percent, metavar="PERCENT", help=text)
 
 
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0, or 1 for a regression. Raises UserError for bad input."""
-    check_one_output({"--csv -": flags.csv == "-", "--json": flags.json, "--markdown": flags.markdown})
+    if flags.csv == "-" and (flags.json or flags.markdown):
+        other = "--json" if flags.json else "--markdown"
+        raise UserError(f"--csv - and {other}: print in different ways; give one of them")
     limit = flags.fail_on_regression
-    matters = parse_percent("--fail-on-regression", limit) if limit else comparison.MATTERS
+    matters = comparison.MATTERS if limit is None else limit
     if {flags.a, flags.b, *flags.more} <= set(trace_names(flags.data)):
-        if flags.more or flags.csv or limit or flags.fail_on_growth:
+        if flags.more or flags.csv or limit is not None or flags.fail_on_growth:
             raise UserError("two traces are compared, as text, --markdown or --json; leave further names and flags out")
         table = None if flags.json else markdown if flags.markdown else aligned
         print(trace.compared(flags.data, [flags.a, flags.b], table))
@@ -91,13 +112,13 @@ def main(flags: argparse.Namespace) -> int:
     elif flags.csv != "-":
         print("\n\n".join("\n".join(report(both, as_markdown=flags.markdown)) for both in compared))
     slower = dict.fromkeys(
-        row.key.describe() for both in compared for row in both.rows if limit and row.is_regression(matters)
+        row.key.describe() for both in compared for row in both.rows if limit is not None and row.is_regression(matters)
     )
     grown = dict.fromkeys(row.describe() for both in compared for row in both.grown if flags.fail_on_growth)
     if grown:
         print(f"--fail-on-growth: {name_first(list(grown))}", file=sys.stderr)
     if slower:
-        print(f"--fail-on-regression {limit}: {', '.join(slower)}", file=sys.stderr)
+        print(f"--fail-on-regression {100 * limit:g}%: {', '.join(slower)}", file=sys.stderr)
     return int(bool(grown or slower))
 
 

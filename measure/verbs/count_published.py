@@ -1,10 +1,4 @@
-"""Count FLOP and bytes of the models in data/published/measurements, forward and backward, for one input at fp32.
-Stop it at any time: the same command resumes.
-
---models GLOB+  count only these (default: all)
---budget TIME  stop after this time, such as 90s, 10m or 1h30m
---force  count again what has been counted
-"""
+"""Count the models of published timings: ``measure count-published``."""
 
 import argparse
 import time
@@ -23,16 +17,27 @@ from measure.run import runner
 from measure.run.task import Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
-from measure.verbs.flags import check_writable, parse_time
+from measure.verbs.flags import Verbs, add_verb, check_writable, parse_time
 from measure.verbs.terminal import make_console, stop_as_by_ctrl_c
 from roofwright.command_line import INTERRUPTED, data_flag
 
-DEFAULTS = {"models": ["*"]}
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare count-published."""
+    text = (
+        "Count FLOP and bytes of the models in data/published/measurements, forward and backward, for one input at "
+        "fp32. Stop it at any time: the same command resumes."
+    )
+    flags = add_verb(verbs, "count-published", main, text)
+    add = flags.add_argument
+    add("--models", nargs="+", default=["*"], metavar="GLOB", help="count only these (default: all)")
+    add("--budget", type=parse_time, metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
+    add("--force", action="store_true", help="count again what has been counted")
 
 
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
-    deadline = time.monotonic() + parse_time("--budget", flags.budget) if flags.budget else None
+    deadline = time.monotonic() + flags.budget if flags.budget else None
     shapes, counted = count.timed(flags.data, flags.models), set() if flags.force else count.counted(flags.data)
     tasks = [PublishedCountTask(*shape) for shape in shapes if shape not in counted]
     folder = str(file_of(PublishedCount, flags.data).parent)

@@ -1,8 +1,4 @@
-"""Check this machine for causes of bad measurements, and say how to fix them. Nothing is measured or changed. A warning
-shifts figures or widens their intervals; a problem spoils or prevents them. The exit code is 1 if there is a problem.
-
---json  print JSON instead of lines
-"""
+"""Check this machine for causes of bad measurements: ``measure doctor``."""
 
 import argparse
 import dataclasses
@@ -15,6 +11,19 @@ from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError
 from measure.machine import checks
 from measure.machine.checks import PROBLEM, Finding
+from measure.verbs.flags import Verbs, add_verb
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare doctor."""
+    text = (
+        "Check this machine for causes of bad measurements, and say how to fix them. Nothing is measured or changed. A "
+        "warning shifts figures or widens their intervals; a problem spoils or prevents them. The exit code is 1 if "
+        "there is a problem."
+    )
+    flags = add_verb(verbs, "doctor", main, text)
+    add = flags.add_argument
+    add("--json", action="store_true", help="print JSON instead of lines")
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -1,6 +1,4 @@
-"""Fit the model of latencies to the published measurements and the cache's own machines, predict the calls that each
-fit leaves out, and write the tables of data/prediction for predict and the paper.
-"""
+"""Fit the prediction of latencies: ``measure fit``."""
 
 import argparse
 import dataclasses
@@ -13,11 +11,20 @@ from measure.cache.predictions import Coefficient, NetworkFactor, PredictionErro
 from measure.cache.schema import file_of
 from measure.domain.values import percent
 from measure.errors import UserError, as_called
-from measure.verbs.flags import check_writable
+from measure.verbs.flags import Verbs, add_verb, check_writable
 from measure.verbs.terminal import aligned
 from roofwright.command_line import data_flag
 
 HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare fit."""
+    text = (
+        "Fit the model of latencies to the published measurements and the cache's own machines, predict the calls that "
+        "each fit leaves out, and write the tables of data/prediction for predict and the paper."
+    )
+    add_verb(verbs, "fit", main, text)
 
 
 def main(flags: argparse.Namespace) -> int:

@@ -1,109 +1,123 @@
-"""The verbs and their flags, and checks of the values that several verbs take."""
+"""The verbs, the types of their flags' values, and the completion of both in a shell."""
 
+import argparse
 import importlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import ModuleType
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
+from measure.domain.models import BUILT_IN
+from measure.domain.words import EAGER
 from measure.errors import UserError, as_called, by_spaces, quote, unknown
 from roofwright.command_line import CommandLine
 
-VERBS = {  # each verb's line in ``python -m measure --help``
-    "model": "model NAME   counts, roof, latency, costliest layers of one model, and the first thing to try",
-    "show": "show         the cells in the cache, with their latencies and intervals",
-    "compare": "compare A B  what changed between two caches or environments, cell by cell",
-    "import-ncu": "import-ncu FILE  add hardware counters that Nsight Compute read elsewhere to the cache",
-    "import-trace": "import-trace FILE  where the time of a recorded step goes: a torch.profiler trace of any GPU",
-    "trace": "trace NAME   an imported trace: time by kind of layer, roof, largest loss",
-    "pack": "pack FILE.zip  put a machine's measurements into a zip, for somebody who adds it",
-    "share": "share        pack a machine's measurements, check them, and say how to send them",
-    "add-machine": "add-machine FOLDER|ZIP  check another person's measurements, and add them to the cache",
-    "add-published": "add-published FILE  check a table of published GPU timings, and add it to the cache",
-    "fit": "fit          fit the prediction of latencies to all timed cells, and check it",
-    "predict": "predict MODEL  the least and the likely time of a model on chips that were not measured",
-    "count-published": "count-published  count the models of published timings, at their input sizes",
-    "forget": "forget MODEL  remove a model's measurements and counts from the cache",
-    "doctor": "doctor       find what would spoil a measurement on this machine, and say how to fix it",
+Verbs: TypeAlias = "argparse._SubParsersAction[CommandLine]"
+Run = Callable[[argparse.Namespace], int]
+
+
+class Verb(NamedTuple):
+    """The file in ``measure/verbs`` that declares a verb, and the verb's line in ``python -m measure --help``."""
+
+    file: str
+    values: str
+    help: str
+
+
+VERBS = {
+    "model": Verb("model", "NAME", "counts, roof, latency, costliest layers of one model, and the first thing to try"),
+    "show": Verb("show", "", "the cells in the cache, with their latencies and intervals"),
+    "compare": Verb("compare", "A B", "what changed between two caches or environments, cell by cell, or two traces"),
+    "import-ncu": Verb("import_ncu", "FILE", "add hardware counters that Nsight Compute read elsewhere to the cache"),
+    "import-trace": Verb(
+        "import_trace", "FILE", "where the time of a recorded step goes: a torch.profiler trace of any GPU"
+    ),
+    "trace": Verb("trace", "NAME", "an imported trace: time by kind of layer, roof, largest loss"),
+    "pack": Verb("pack", "FILE.zip", "put a machine's measurements into a zip, for somebody who adds it"),
+    "share": Verb("share", "", "pack a machine's measurements, check them, and say how to send them"),
+    "add-machine": Verb("add_machine", "FOLDER|ZIP", "check another person's measurements, and add them to the cache"),
+    "add-published": Verb("add_published", "FILE", "check a table of published GPU timings, and add it to the cache"),
+    "fit": Verb("fit", "", "fit the prediction of latencies to all timed cells, and check it"),
+    "predict": Verb("predict", "MODEL", "the least and the likely time of a model on chips that were not measured"),
+    "count-published": Verb("count_published", "", "count the models of published timings, at their input sizes"),
+    "forget": Verb("forget", "MODEL", "remove a model's measurements and counts from the cache"),
+    "doctor": Verb("doctor", "", "find what would spoil a measurement on this machine, and say how to fix it"),
 }
 
 
-def module_of(verb: str) -> ModuleType:
-    """Import the module whose ``main`` takes a verb's arguments."""
-    return importlib.import_module(f"measure.verbs.{verb.replace('-', '_')}")
+def add_verb(verbs: Verbs, name: str, run: Run, description: str) -> CommandLine:
+    """Add a verb that ``run`` carries out, and ``--data``; return its parser."""
+    flags: CommandLine = verbs.add_parser(name, help=VERBS[name].help, description=description)
+    flags.set_defaults(run=run)
+    add_data(flags)
+    return flags
+
+
+def declare(verbs: Verbs, names: Iterable[str]) -> None:
+    """Add the verbs of these names, with the others in their files: each file has a function ``add_verbs``."""
+    for file in dict.fromkeys(VERBS[name].file for name in names):
+        importlib.import_module(f"measure.verbs.{file}").add_verbs(verbs)
 
 
 def parser_of(verb: str) -> CommandLine:
-    """Return a verb's parser, by its module's ``DEFAULTS`` and docstring: what it does, and a table of its flags."""
-    module = module_of(verb)
-    description, _, table = (module.__doc__ or "").partition("\n\n")
-    command_line = CommandLine(prog=as_called(f"measure {verb}"), description=" ".join(description.split()))
-    command_line.for_more = getattr(module, "FOR_MORE", "")
-    return add_flags(command_line, table, **getattr(module, "DEFAULTS", {}))
+    """Return a verb's parser."""
+    verbs = CommandLine(prog=as_called("measure")).add_subparsers()
+    declare(verbs, [verb])
+    parser: CommandLine = verbs.choices[verb]
+    return parser
 
 
-def add_flags(command_line: CommandLine, table: str, **defaults: Any) -> CommandLine:
-    """Add the flags of a table, and ``--data``."""
-    command_line.add_table(table, **defaults)
+def add_data(flags: argparse._ActionsContainer) -> None:
+    """Add ``--data``."""
     text = "the cache's folder (default: %(default)s)"
-    command_line.add_argument("--data", type=lambda path: check_folder(Path(path), "--data"), default="data", help=text)
-    return command_line
+    flags.add_argument("--data", type=lambda path: check_folder(Path(path), "--data"), default="data", help=text)
 
 
-def check_one_output(ways: Mapping[str, bool]) -> None:
-    """Raise UserError for two formats at once: both would go to standard output."""
-    chosen = [flag for flag, is_chosen in ways.items() if is_chosen]
-    if len(chosen) > 1:
-        raise UserError(f"{' and '.join(chosen)}: print in different ways; give one of them")
+def add_formats(flags: argparse._ActionsContainer, formats: Mapping[str, str]) -> None:
+    """Add switches for ways to print, of which one may be given, and their help."""
+    group = flags.add_mutually_exclusive_group()
+    for name, text in formats.items():
+        group.add_argument(name, action="store_true", help=text)
 
 
-def parse_time(flag: str, text: str) -> float:
+def parse_time(text: str) -> float:
     """Return the seconds of ``90s``, ``10m``, ``1h30m`` or a plain number of seconds."""
     match = re.fullmatch(r"(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s?)?", text.strip())
     hours, minutes, rest = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
     seconds = 3600 * hours + 60 * minutes + rest
     if seconds <= 0:
-        raise UserError(f"{flag}: {text!r} is not a valid time; use 90s, 10m or 1h30m")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid time; use 90s, 10m or 1h30m")
     return float(seconds)
 
 
-def parse_count(flag: str, text: str, least: int) -> int:
+def parse_count(text: str, least: int = 1) -> int:
     """Return a whole number, ``least`` or more."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
-        raise UserError(f"{flag}: {text!r} is not a valid number; use a whole number ≥ {least}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid number; use a whole number ≥ {least}")
     return int(text)
 
 
-def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
-    """Return positive whole numbers, sorted, without repetition."""
-    for text in texts:
-        if several := by_spaces(text):
-            raise UserError(f"{flag}: {quote(text)} is not a number{several}")
-    return sorted({parse_count(flag, text, 1) for text in texts})
+def parse_batch_size(text: str) -> int:
+    """Return one of several batch sizes."""
+    if several := by_spaces(text):
+        raise argparse.ArgumentTypeError(f"{quote(text)} is not a number{several}")
+    return parse_count(text)
 
 
-def parse_choices(flag: str, texts: Iterable[str], choices: Sequence[str]) -> list[str]:
-    """Return the given choices in the order of ``choices``, without repetition."""
-    for text in texts:
-        if text not in choices:
-            raise unknown(flag, text, choices)
-    return [choice for choice in choices if choice in texts]
-
-
-def parse_percent(flag: str, text: str) -> float:
+def parse_percent(text: str) -> float:
     """Return ``5%`` or ``2.5 %`` as a share of 1."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*%", text.strip())
     if not match:
-        raise UserError(f"{flag}: {text!r} is not a percentage; use 5% or 2.5%")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage; use 5% or 2.5%")
     return float(match[1]) / 100
 
 
-def check_folder_name(name: str | None) -> None:
-    """Raise UserError for a ``--machine`` that no folder may be called."""
-    if name is not None and not re.fullmatch(r"[^\W_][\w.-]{0,63}", name):
-        raise UserError(f"--machine: {quote(name)} is not a valid folder name; use letters, digits, '.', '_' and '-'")
+def parse_folder_name(text: str) -> str:
+    """Return the name of a machine's folder. Raises UserError for one that no folder may have."""
+    if not re.fullmatch(r"[^\W_][\w.-]{0,63}", text):
+        raise UserError(f"--machine: {quote(text)} is not a valid folder name; use letters, digits, '.', '_' and '-'")
+    return text
 
 
 def check_folder(path: Path, flag: str) -> Path:
@@ -122,3 +136,42 @@ def check_writable(data: Path) -> None:
         TemporaryFile(dir=data).close()
     except OSError as problem:
         raise UserError(f"--data: {data} cannot be written ({problem.strerror}); name a folder that can be") from None
+
+
+def completion(shell: str, measuring: CommandLine) -> str:
+    """Return the text that completes ``roofwright`` in a shell, which sources it.
+
+    Raises UserError without shtab, and for a shell that shtab does not know.
+    """
+    from measure.domain import variants
+
+    try:
+        import shtab
+    except ImportError:
+        raise UserError("--print-completion: needs shtab; pip install shtab, or '.[completion]' in a clone") from None
+    if shell not in shtab.SUPPORTED_SHELLS:
+        raise unknown("--print-completion", shell, shtab.SUPPORTED_SHELLS)
+    whole = CommandLine(prog="roofwright")
+    parts = whole.add_subparsers(dest="part")
+    rendering = importlib.import_module("report.__main__").parser()  # by name: measuring never needs the report
+    report = parts.add_parser("report", help="render the paper", parents=[rendering], add_help=False)
+    measure = parts.add_parser("measure", help="measure this machine", parents=[measuring], add_help=False)
+    verbs = measure.add_subparsers(dest="verb")
+    declare(verbs, VERBS)
+    for name, flags in verbs.choices.items():
+        flags.description = VERBS[name].help  # shtab takes it first, for the list of verbs
+    models = [model.name for model in BUILT_IN]
+    words = {
+        "model": models,
+        "models": models,
+        "variants": [EAGER, *variants.NAMES],
+        "device": ["auto", "cpu", "cuda", "mps"],
+    }
+    for action in (action for flags in (report, measure, *verbs.choices.values()) for action in flags._actions):
+        if action.dest in words:
+            action.choices = words[action.dest]
+        elif action.dest == "data":
+            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+        elif any(word in str(action.metavar) for word in ("FILE", "FOLDER")):
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    return str(shtab.complete(whole, shell))

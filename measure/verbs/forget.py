@@ -1,10 +1,4 @@
-"""Remove the measurements of models on every machine, and their counts, from the cache. With --machine,
-remove only the measurements on that machine. Only measuring again brings them back.
-
-models MODEL+  names, or globs such as 'mine:*'
---machine NAME+  the machines' folders (default: all, and counts)
---plan  print what would go, and remove nothing
-"""
+"""Remove models from the cache: ``measure forget``."""
 
 import argparse
 from collections import Counter, defaultdict
@@ -15,7 +9,7 @@ from measure.cache.records import HardwareCounterProfile, Profile, Run
 from measure.cache.table import columns
 from measure.cache.workload_records import Workload
 from measure.errors import chosen, printable
-from measure.verbs.flags import parse_choices
+from measure.verbs.flags import Verbs, add_verb
 
 WORDS = {
     Run: "rounds",
@@ -26,10 +20,24 @@ WORDS = {
 PARTS = "rows left by a killed command"
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare forget."""
+    text = (
+        "Remove the measurements of models on every machine, and their counts, from the cache. With --machine, remove "
+        "only the measurements on that machine. Only measuring again brings them back."
+    )
+    flags = add_verb(verbs, "forget", main, text)
+    add = flags.add_argument
+    add("models", nargs="+", metavar="MODEL", help="names, or globs such as 'mine:*'")
+    add("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all, and counts)")
+    add("--plan", action="store_true", help="print what would go, and remove nothing")
+
+
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, before anything is removed."""
     known = machine_names(flags.data)
-    folders = [MachineFolder(flags.data, name) for name in parse_choices("--machine", flags.machine or known, known)]
+    named = chosen("--machine", flags.machine or known, known)
+    folders = [MachineFolder(flags.data, name) for name in known if name in named]
     workloads = Workloads(flags.data)
     of_models: list[tuple[Folder, Path]] = [(folder, folder.folder) for folder in folders]
     if not flags.machine:

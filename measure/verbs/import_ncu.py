@@ -1,17 +1,4 @@
-"""Put the hardware counters of a model, which NVIDIA Nsight Compute wrote as a report (.ncu-rep) or with
-ncu --csv --page raw, into the cache of a machine: one that has measured, or a GPU of which only the name is known.
-docs/gpu.md has the command of ncu with the metrics that are read.
-
-file FILE  a report of ncu, or the output of ncu --csv
---model NAME  the model, as in --models of measure (required)
---batch N  the inputs of a step (required)
---input-shape S  the shape of an input, such as 3x224x224 (default: as measured here)
---precision P  the precision (default: %(default)s)
---phase PHASE  step (of training) or inference (required)
---steps N  the number of counted calls in the file (default: %(default)s)
---machine NAME  the machine's folder (default: from --device-name)
---device-name NAME  the GPU's name, for a machine that has measured nothing
-"""
+"""Add hardware counters that Nsight Compute read elsewhere: ``measure import-ncu``."""
 
 import argparse
 import hashlib
@@ -25,7 +12,7 @@ from measure.cache.records import Environment
 from measure.cache.schema import SHAPE
 from measure.domain.latency import Cell
 from measure.domain.values import now
-from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STEP, shape_name
+from measure.domain.words import CALL_LIMIT_S, EAGER, FULL_PRECISION, INFERENCE, PRECISIONS, STEP, shape_name
 from measure.errors import UserError, as_called
 from measure.machine.environment import folder_name
 from measure.models import catalog
@@ -34,15 +21,35 @@ from measure.published.loose_csv import decode
 from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.task import RunCache
 from measure.run.worker import IsolatedCalls
-from measure.verbs import flags
+from measure.verbs.flags import Verbs, add_verb, parse_count, parse_folder_name
 from roofwright.command_line import data_flag
 
-DEFAULTS = {"precision": "fp32", "steps": "1"}
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare import-ncu."""
+    text = (
+        "Put the hardware counters of a model, which NVIDIA Nsight Compute wrote as a report (.ncu-rep) or with ncu "
+        "--csv --page raw, into the cache of a machine: one that has measured, or a GPU of which only the name is "
+        "known. docs/gpu.md has the command of ncu with the metrics that are read."
+    )
+    flags = add_verb(verbs, "import-ncu", main, text)
+    add = flags.add_argument
+    add("file", metavar="FILE", help="a report of ncu, or the output of ncu --csv")
+    add("--model", required=True, metavar="NAME", help="the model, as in --models of measure (required)")
+    add("--batch", required=True, type=parse_count, metavar="N", help="the inputs of a step (required)")
+    add("--input-shape", metavar="S", help="the shape of an input, such as 3x224x224 (default: as measured here)")
+    text = "the precision (default: %(default)s)"
+    add("--precision", choices=PRECISIONS, default=FULL_PRECISION, metavar="P", help=text)
+    text = "step (of training) or inference (required)"
+    add("--phase", required=True, choices=(STEP, INFERENCE), metavar="PHASE", help=text)
+    text = "the number of counted calls in the file (default: %(default)s)"
+    add("--steps", type=parse_count, default=1, metavar="N", help=text)
+    add("--machine", type=parse_folder_name, metavar="NAME", help="the machine's folder (default: from --device-name)")
+    add("--device-name", metavar="NAME", help="the GPU's name, for a machine that has measured nothing")
 
 
 def main(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
-    flags.check_folder_name(asked.machine)
     with closing(IsolatedCalls(CALL_LIMIT_S)) as own:
         models = catalog.find([asked.model], describe=own.describe)
     if len(models) != 1:
@@ -51,11 +58,7 @@ def main(asked: argparse.Namespace) -> int:
     if not SHAPE.fits(shape):
         raise UserError(f"--input-shape: {shape!r} is not a valid shape; use numbers joined by x, such as 3x224x224")
     model = replace(models[0], input_shape=tuple(map(int, shape.split("x"))))
-    (batch,) = flags.parse_batch_sizes("--batch", [asked.batch])
-    (steps,) = flags.parse_batch_sizes("--steps", [asked.steps])
-    flags.parse_choices("--precision", [asked.precision], PRECISIONS)
-    flags.parse_choices("--phase", [asked.phase], (STEP, INFERENCE))
-    file = Path(asked.file)
+    batch, steps, file = asked.batch, asked.steps, Path(asked.file)
     try:
         content = file.read_bytes()
     except OSError as problem:

@@ -1,15 +1,4 @@
-"""Import traces of torch.profiler, recorded on any GPU: where the time of a step goes, operator by operator
-(docs/traces.md). Recorded with record_shapes=True they have FLOP and bytes too. Of a trace only names, shapes and times
-are stored.
-
-files FILE+  traces as torch.profiler exports them, JSON or gzip; those of several ranks together, or merged into one
---chip NAME  the chip, as in data/chips.csv (default: by the driver's name in the trace)
---name NETWORK  the network's name (default: as in the trace, if it has one)
---source TEXT  where the trace was published
---licence TEXT  its licence there
---plan  only print what was found
---json  print a JSON object a trace, each on a line of its own (docs/json.md)
-"""
+"""Import traces of torch.profiler: ``measure import-trace``."""
 
 import argparse
 import json
@@ -23,7 +12,7 @@ from measure.errors import UserError, as_called, one_line
 from measure.traces import reading, store
 from measure.traces.matching import BEFORE, UNMATCHED
 from measure.traces.summary import TraceSummary, summarise
-from measure.verbs.flags import check_writable
+from measure.verbs.flags import Verbs, add_verb, check_writable
 from measure.verbs.terminal import aligned
 from roofwright.command_line import data_flag
 
@@ -31,12 +20,36 @@ MOST_LISTED = 8  # operators without counts that the text names
 LONGEST_NAME = 100
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare import-trace."""
+    text = (
+        "Import traces of torch.profiler, recorded on any GPU: where the time of a step goes, operator by operator "
+        "(docs/traces.md). Recorded with record_shapes=True they have FLOP and bytes too. Of a trace only names, "
+        "shapes and times are stored."
+    )
+    flags = add_verb(verbs, "import-trace", main, text)
+    add = flags.add_argument
+    text = "traces as torch.profiler exports them, JSON or gzip; those of several ranks together, or merged into one"
+    add("files", nargs="+", metavar="FILE", help=text)
+    add("--chip", metavar="NAME", help="the chip, as in data/chips.csv (default: by the driver's name in the trace)")
+    text = "the network's name (default: as in the trace, if it has one)"
+    add("--name", type=_parse_name, metavar="NETWORK", help=text)
+    add("--source", type=_parse_name, metavar="TEXT", help="where the trace was published")
+    add("--licence", type=_parse_name, metavar="TEXT", help="its licence there")
+    add("--plan", action="store_true", help="only print what was found")
+    add("--json", action="store_true", help="print a JSON object a trace, each on a line of its own (docs/json.md)")
+
+
+def _parse_name(text: str) -> str:
+    if text != one_line(text) or len(text) > LONGEST_NAME:
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is not a name; use one line of at most {LONGEST_NAME} characters"
+        )
+    return text
+
+
 def main(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
-    for flag in ("name", "source", "licence"):
-        given = getattr(asked, flag)
-        if given is not None and (given != one_line(given) or len(given) > LONGEST_NAME):
-            raise UserError(f"--{flag}: {given[:40]!r} is not a name of one line and {LONGEST_NAME} characters")
     if len(set(asked.files)) < len(asked.files):
         raise UserError("FILE: the same file is named twice; name each once")
     chips = store.chip_names(asked.data)

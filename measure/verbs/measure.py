@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
+from functools import partial
 from math import ceil, inf
+from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Profile, Run
@@ -34,55 +36,18 @@ from measure.run.sections import SECTIONS, USUAL_SECTIONS
 from measure.run.task import KILLED, RunCache, Task, machine_folder
 from measure.run.worker import IsolatedCalls, Worker
 from measure.timing.sampling import Sampling, round_sampling
-from measure.verbs import changes, completion, flags
+from measure.verbs import changes, flags
 from measure.verbs.listing import contents, models_as_lines, models_as_rows, parts_as_lines, plan_as_json
 from measure.verbs.terminal import log_to_stderr, make_console, stop_as_by_ctrl_c
 from roofwright.command_line import INTERRUPTED, CommandLine, data_flag
 
 MADE_BY = "ROOFWRIGHT_MADE_BY"  # where ``make``, which renders the paper next, names its own command
 
-FLAGS = f"""
---device DEVICE  cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto (default: auto)
---models NAME+  names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME, language:GLOB, hf:NAME or
-    hf:CONFIG.json (Hugging Face), and package.module:function, a function of yours that returns a network and its
-    inputs for a batch size; or measured, all that a machine in the cache measured (default: the built-in list)
---native-size  count each model at its own input size instead of 224 x 224 (--sections workload)
---batch-sizes N+  inputs in one forward pass (default: 1 64 256)
---training-batch-sizes N+  inputs in one training step (default: 32)
---optimizers O+  sgd (with momentum) or adam, for training steps (default: sgd)
---precisions P+  fp32, tf32, fp16, bf16 (default: fp32; on an NVIDIA GPU also bf16, or fp16 if it has no units for bf16)
---variants V+  {EAGER} (as it is), {", ".join(f"{each.name} ({each.help})" for each in variants.VARIANTS)}, or several
-    joined by '+' (default: eager; on a processor under Linux also kept_memory, unless the run is quick or has a budget)
---threads N  CPU threads (default: the physical cores, fewer under a container's CPU limit)
---sections S+  {", ".join(f"{name} ({section.help})" for name, section in SECTIONS.items())}; default: all without
-    {" and ".join(name for name in SECTIONS if name not in USUAL_SECTIONS)}
---machine NAME  the machine's folder in the cache (default: from the hardware)
---cluster ADDRESS  measure on all machines of a Ray cluster at once: auto for this machine's cluster, or an address
---accelerators KINDS  use only a cluster's GPUs of these kinds, such as T4,L4,A100
---quick  eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer roof kernels
---target P  the wanted width of a latency's 95 %% interval, as ± per cent of it (default: %(default)s)
---max-rounds N  the most rounds of a cell, each in a fresh process: {ROUNDS} that other programs leave alone, then one
-    more while the interval is wider than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS}); fewer than
-    {ROUNDS} give a range
---seed N  draw the order of the cells with this number (default: another each time)
---try-anyway  try also cells whose counted tensors cannot fit into memory
---call-limit TIME  give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)
---budget TIME  stop after this time, such as 90s, 10m or 1h30m, and begin with the batch sizes that you name, then
-    with something for every part of the paper; --plan shows how far it should reach (default: none, no end)
---wait TIME  when other programs use the machine, wait up to this long for quiet before measuring, such as 2m; it does
-    not count against the budget (default: say who uses it, and begin)
---plan  show what would be measured, and measure nothing
---list  show the models (or those of --models), and measure nothing
---print-completion SHELL  print the completion of the command roofwright for a shell, such as bash or zsh (needs
-    shtab), and measure nothing
---force  measure again what is measured already
---json  print the output of --plan or --list as JSON (docs/json.md)
--v --verbose  show each task, and log decisions on standard error: skipped cells, new processes, warm-up, sampling
-"""
-
 
 def parser() -> CommandLine:
-    """Return the flags. Their values stay text here; ``make_request`` checks them, one sentence an error."""
+    """Return the flags of a run."""
+    verbs = {f"{name} {verb.values}".rstrip(): verb.help for name, verb in flags.VERBS.items()}
+    width = max(map(len, verbs))
     command_line = CommandLine(
         prog=as_called("measure"),
         description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
@@ -90,55 +55,141 @@ def parser() -> CommandLine:
         "A cell is a model at one batch size, precision and variant, in a forward pass or a training step.\n"
         "It is timed in several rounds, each in a fresh process. A variant is a way to run the same network.",
         epilog=f"Other commands, with flags of their own ({as_called('measure compare --help')}):\n"
-        + "".join(f"  {line}\n" for line in flags.VERBS.values())
+        + "".join(f"  {verb:{width}}  {text}\n" for verb, text in verbs.items())
         + "\nExit codes: 0 done; 1 compare or doctor found a reason to fail; 2 bad input, or your model failed;"
         "\n130 stopped by Ctrl-C."
         f"\nThen render the paper: {as_called('report')}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    texts = {"device": "auto", "call_limit": "60s", "target": f"{TARGET:.0%}"}
-    return flags.add_flags(command_line, FLAGS, training_batch_sizes=["32"], optimizers=[variants.SGD], **texts)
+    add = command_line.add_argument_group("what to measure").add_argument
+    text = (
+        "names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME, language:GLOB, hf:NAME or "
+        "hf:CONFIG.json (Hugging Face), and package.module:function, a function of yours that returns a network and "
+        "its inputs for a batch size; or measured, all that a machine in the cache measured (default: the built-in "
+        "list)"
+    )
+    add("--models", nargs="+", metavar="NAME", help=text)
+    text = "eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer roof kernels"
+    add("--quick", action="store_true", help=text)
+    usual = " and ".join(name for name in SECTIONS if name not in USUAL_SECTIONS)
+    text = (
+        f"{', '.join(f'{name} ({section.help})' for name, section in SECTIONS.items())}; default: all without {usual}"
+    )
+    add("--sections", nargs="+", choices=SECTIONS, default=USUAL_SECTIONS, metavar="S", help=text)
+    text = "inputs in one forward pass (default: 1 64 256)"
+    add("--batch-sizes", nargs="+", type=flags.parse_batch_size, metavar="N", help=text)
+    text = "inputs in one training step (default: 32)"
+    add("--training-batch-sizes", nargs="+", type=flags.parse_batch_size, default=[32], metavar="N", help=text)
+    text = "sgd (with momentum) or adam, for training steps (default: sgd)"
+    add("--optimizers", nargs="+", choices=variants.OPTIMIZERS, default=[variants.SGD], metavar="O", help=text)
+    text = "fp32, tf32, fp16, bf16 (default: fp32; on an NVIDIA GPU also bf16, or fp16 if it has no units for bf16)"
+    add("--precisions", nargs="+", choices=PRECISIONS, default=(), metavar="P", help=text)
+    text = (
+        f"{EAGER} (as it is), {', '.join(f'{each.name} ({each.help})' for each in variants.VARIANTS)}, or several "
+        "joined by '+' (default: eager; on a processor under Linux also kept_memory, unless the run is quick or has a "
+        "budget)"
+    )
+    add("--variants", nargs="+", metavar="V", help=text)
+    text = "count each model at its own input size instead of 224 x 224 (--sections workload)"
+    add("--native-size", action="store_true", help=text)
+    add("--force", action="store_true", help="measure again what is measured already")
+    where = command_line.add_argument_group("where")
+    add = where.add_argument
+    text = (
+        "cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto (default: %(default)s)"
+    )
+    add("--device", default="auto", metavar="DEVICE", help=text)
+    add("--threads", metavar="N", help="CPU threads (default: the physical cores, fewer under a container's CPU limit)")
+    flags.add_data(where)
+    text = "the machine's folder in the cache (default: from the hardware)"
+    add("--machine", type=flags.parse_folder_name, metavar="NAME", help=text)
+    text = "measure on all machines of a Ray cluster at once: auto for this machine's cluster, or an address"
+    add("--cluster", metavar="ADDRESS", help=text)
+    add("--accelerators", metavar="KINDS", help="use only a cluster's GPUs of these kinds, such as T4,L4,A100")
+    add = command_line.add_argument_group("how precisely, and for how long").add_argument
+    text = "the wanted width of a latency's 95 %% interval, as ± per cent of it (default: %(default)s)"
+    add("--target", type=_parse_target, default=f"{TARGET:.0%}", metavar="P", help=text)
+    text = (
+        f"the most rounds of a cell, each in a fresh process: {ROUNDS} that other programs leave alone, then one more "
+        f"while the interval is wider than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS}); fewer than "
+        f"{ROUNDS} give a range"
+    )
+    add("--max-rounds", type=flags.parse_count, metavar="N", help=text)
+    text = (
+        "stop after this time, such as 90s, 10m or 1h30m, and begin with the batch sizes that you name, then with "
+        "something for every part of the paper; --plan shows how far it should reach (default: none, no end)"
+    )
+    add("--budget", type=_parse_budget, metavar="TIME", help=text)
+    text = (
+        "when other programs use the machine, wait up to this long for quiet before measuring, such as 2m; it does not "
+        "count against the budget (default: say who uses it, and begin)"
+    )
+    add("--wait", type=flags.parse_time, metavar="TIME", help=text)
+    text = "give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)"
+    add("--call-limit", type=flags.parse_time, default="60s", metavar="TIME", help=text)
+    add("--try-anyway", action="store_true", help="try also cells whose counted tensors cannot fit into memory")
+    text = "draw the order of the cells with this number (default: another each time)"
+    add("--seed", type=partial(flags.parse_count, least=0), metavar="N", help=text)
+    output = command_line.add_argument_group("what to print")
+    add = output.add_argument
+    instead = {"--plan": "show what would be measured, and measure nothing"}
+    instead |= {"--list": "show the models (or those of --models), and measure nothing"}
+    flags.add_formats(output, instead)
+    add("--json", action="store_true", help="print the output of --plan or --list as JSON (docs/json.md)")
+    text = "show each task, and log decisions on standard error: skipped cells, new processes, warm-up, sampling"
+    add("-v", "--verbose", action="store_true", help=text)
+    text = (
+        "print the completion of the command roofwright for a shell, such as bash or zsh (needs shtab), and measure "
+        "nothing"
+    )
+    add("--print-completion", metavar="SHELL", help=text)
+    return command_line
 
 
 def check_together(arguments: argparse.Namespace) -> None:
     """Raise UserError for flags that contradict each other, or need another flag."""
-    flags.check_one_output({"--plan": arguments.plan, "--list": arguments.list})
     if arguments.json and not (arguments.plan or arguments.list):
         raise UserError("--json: formats --plan or --list; give one of them with it")
     if arguments.accelerators and not arguments.cluster:
         raise UserError("--accelerators: chooses among a cluster's GPUs; give --cluster with it, or --device cuda:N")
     if arguments.cluster and arguments.wait:
         raise UserError("--wait: watches this machine alone; leave it out, or leave out --cluster")
-    if arguments.wait is not None:
-        flags.parse_time("--wait", arguments.wait)  # now, not after the models are described
     if arguments.cluster and arguments.json:
         raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
 
 
-def parse_budget(text: str | None) -> float | None:
-    """Return the seconds of a budget; None without one."""
-    return None if text in (None, "none") else flags.parse_time("--budget", text)
+def _parse_budget(text: str) -> float | None:
+    return None if text == "none" else flags.parse_time(text)
 
 
 def _parse_target(text: str) -> float:
-    share = flags.parse_percent("--target", text)
+    share = flags.parse_percent(text)
     if not 0 < share <= 1:
-        raise UserError(f"--target: {text!r} is not a valid width; use more than 0% and at most 100% of the median")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a valid width; use more than 0% and at most 100% of the median"
+        )
     return share
+
+
+def with_defaults(**given: Any) -> argparse.Namespace:
+    """Return the flags of a run, with these values and the defaults of the others."""
+    command_line = parser()
+    command_line.set_defaults(**given)
+    return command_line.parse_args([])
 
 
 def make_sampling(arguments: argparse.Namespace) -> Sampling:
     """Return when a round of a cell has enough samples."""
     return dataclasses.replace(
-        round_sampling(parse_budget(arguments.budget)),
-        target=_parse_target(arguments.target) / 2,  # the variation between rounds comes on top
-        call_limit_s=flags.parse_time("--call-limit", arguments.call_limit),
+        round_sampling(arguments.budget),
+        target=arguments.target / 2,  # the variation between rounds comes on top
+        call_limit_s=arguments.call_limit,
     )
 
 
-def make_seed(text: str | None) -> int:
+def make_seed(given: int | None) -> int:
     """Return the seed of the order of cells, a random one by default."""
-    return secrets.randbelow(10**6) if text is None else flags.parse_count("--seed", text, 0)
+    return secrets.randbelow(10**6) if given is None else given
 
 
 def _named_models(arguments: argparse.Namespace) -> list[str]:
@@ -156,26 +207,24 @@ def _named_models(arguments: argparse.Namespace) -> list[str]:
 
 def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = identity.describe) -> Request:
     """Check the flags and return the request. ``describe`` turns the name of a user's own model into a Model."""
-    quick, budget_s = arguments.quick, parse_budget(arguments.budget)
+    quick, budget_s = arguments.quick, arguments.budget
     named = _named_models(arguments)
     names = named or (QUICK if quick else [model.name for model in BUILT_IN])
     usual_variants = [EAGER] if quick or budget_s is not None else []
-    most_rounds = ROUNDS if quick else MOST_ROUNDS
-    if arguments.max_rounds is not None:
-        most_rounds = flags.parse_count("--max-rounds", arguments.max_rounds, 1)
-    sizes = arguments.batch_sizes or (["1", "64"] if quick else ["1", "64", "256"])
+    most_rounds = arguments.max_rounds or (ROUNDS if quick else MOST_ROUNDS)
+    sizes = arguments.batch_sizes or ([1, 64] if quick else [1, 64, 256])
     request = Request(
         models=catalog.find(names, arguments.native_size, describe),
-        batch_sizes=flags.parse_batch_sizes("--batch-sizes", sizes),
-        precisions=flags.parse_choices("--precisions", arguments.precisions or (), PRECISIONS),
-        sections=flags.parse_choices("--sections", arguments.sections or USUAL_SECTIONS, tuple(SECTIONS)),
+        batch_sizes=sorted(set(sizes)),
+        precisions=[name for name in PRECISIONS if name in arguments.precisions],
+        sections=[name for name in SECTIONS if name in arguments.sections],
         variants=list(dict.fromkeys(map(variants.canonical_name, arguments.variants or usual_variants))),
         training_models=catalog.find(named or (STORY if quick else names), describe=describe),
-        training_batch_sizes=flags.parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
-        optimizers=flags.parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
+        training_batch_sizes=sorted(set(arguments.training_batch_sizes)),
+        optimizers=[name for name in variants.OPTIMIZERS if name in arguments.optimizers],
         rounds=min(ROUNDS, most_rounds),
         most_rounds=most_rounds,
-        target=_parse_target(arguments.target),
+        target=arguments.target,
         quick=quick,
         force=arguments.force,
         has_named_batches=arguments.batch_sizes is not None,
@@ -190,7 +239,7 @@ def resolve_request(arguments: argparse.Namespace) -> tuple[Request, dict[str, B
     """Return the request, and why some of a user's own models are not in it. Raises UserError if all of them fail."""
     models, broken = dict[str, Model](), dict[str, BrokenModelError]()
     # Their code may hang or crash, so it runs in a process of its own
-    with closing(IsolatedCalls(flags.parse_time("--call-limit", arguments.call_limit))) as own:
+    with closing(IsolatedCalls(arguments.call_limit)) as own:
         for name in filter(catalog.is_own, dict.fromkeys(arguments.models or ())):
             try:
                 models[name] = own.describe(name)
@@ -328,13 +377,13 @@ def _print_earlier(cache: RunCache) -> None:
         print(f"What is there already was measured {since}; if not by you, --machine NAME keeps yours apart")
 
 
-def _wait(limit: str | None, device: str) -> float:
+def _wait(limit_s: float | None, device: str) -> float:
     """Wait for quiet as ``--wait`` says, and return how long (s); say who uses the machine when a run begins on it."""
     waited_s = 0.0
-    if limit is not None:
-        waited_s = wait_for_quiet(device, flags.parse_time("--wait", limit), lambda line: print(line, flush=True))
+    if limit_s is not None:
+        waited_s = wait_for_quiet(device, limit_s, lambda line: print(line, flush=True))
     if warning := warning_of_use(device):
-        hint = "" if limit is not None else "; --wait 2m waits up to two minutes for quiet"
+        hint = "" if limit_s is not None else "; --wait 2m waits up to two minutes for quiet"
         print(f"{warning}{hint}", file=sys.stderr)
     return waited_s
 
@@ -393,10 +442,9 @@ def main(arguments: argparse.Namespace) -> int:
     """Return exit code 0, or 130 after Ctrl-C. Raises UserError for bad input."""
     began = time.monotonic()
     if arguments.print_completion:
-        print(completion.script(arguments.print_completion, parser()))
+        print(flags.completion(arguments.print_completion, parser()))
         return 0
     check_together(arguments)
-    flags.check_folder_name(arguments.machine)
     if arguments.verbose:
         log_to_stderr()
     stop_as_by_ctrl_c()  # before own models have a process

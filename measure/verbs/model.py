@@ -1,19 +1,4 @@
-"""Answer for one model on this machine: its FLOP and bytes, the roof, the share it reaches, its costliest layers, and
-what to try first. Anything missing from the cache is measured, coarsely, and kept: a product and the streams for the
-roof, a round of each cell, and a profile of the first. A model of yours whose code has changed is measured anew, in the
-place of its earlier rows, and shown before and after.
-
-model NAME  a built-in model, LIBRARY:NAME or package.module:function
---batch-sizes N+  inputs in one forward pass (default: 1)
---precisions P+  fp32, tf32, fp16, bf16 (default: fp32)
---device DEVICE  cpu, cuda, cuda:N, mps or auto (default: %(default)s)
---threads N  CPU threads (default: the physical cores, fewer under a container's CPU limit)
---layers  list the layers, with FLOP, bytes, bound and time
---json  print JSON (docs/json.md)
---markdown  print Markdown
---machine NAME  the machine's folder in the cache (default: from the hardware)
---call-limit TIME  give a call up that takes longer than this (default: %(default)s)
-"""
+"""Answer for one model on this machine: ``measure model``, and ``measure.model`` for a network at hand."""
 
 import argparse
 import copy
@@ -34,7 +19,16 @@ from measure.counting.count import count_call, identity
 from measure.domain.latency import Cell, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
-from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STREAM_ARRAYS, shape_name, stored_as
+from measure.domain.words import (
+    EAGER,
+    FULL_PRECISION,
+    INFERENCE,
+    PRECISION_BYTE,
+    PRECISIONS,
+    STREAM_ARRAYS,
+    shape_name,
+    stored_as,
+)
 from measure.errors import UserError, as_called, one_line, text_of
 from measure.machine import devices, settings
 from measure.machine.checks import warning_of_use
@@ -55,7 +49,7 @@ from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
 from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
 from measure.verbs.changes import read_earlier
-from measure.verbs.flags import check_one_output, check_writable
+from measure.verbs.flags import Verbs, add_verb, check_writable, parse_batch_size, parse_folder_name, parse_time
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 from roofwright.command_line import data_flag
 
@@ -64,12 +58,37 @@ if TYPE_CHECKING:
 
 SECTIONS = ("workload", "roofs", "inference", "operators")
 DEFAULTS_OF_TENSORS = settings.DEFAULT_DTYPE, settings.DEFAULT_DEVICE  # a network at hand may rely on its user's
-DEFAULTS = {"batch_sizes": ["1"], "precisions": [FULL_PRECISION], "device": "auto", "call_limit": "60s"}
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare model."""
+    text = (
+        "Answer for one model on this machine: its FLOP and bytes, the roof, the share it reaches, its costliest "
+        "layers, and what to try first. Anything missing from the cache is measured, coarsely, and kept: a product and "
+        "the streams for the roof, a round of each cell, and a profile of the first. A model of yours whose code has "
+        "changed is measured anew, in the place of its earlier rows, and shown before and after."
+    )
+    flags = add_verb(verbs, "model", main, text)
+    add = flags.add_argument
+    add("model", metavar="NAME", help="a built-in model, LIBRARY:NAME or package.module:function")
+    text = "inputs in one forward pass (default: 1)"
+    add("--batch-sizes", nargs="+", type=parse_batch_size, default=[1], metavar="N", help=text)
+    text = "fp32, tf32, fp16, bf16 (default: fp32)"
+    add("--precisions", nargs="+", choices=PRECISIONS, default=[FULL_PRECISION], metavar="P", help=text)
+    add("--device", default="auto", metavar="DEVICE", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)")
+    add("--threads", metavar="N", help="CPU threads (default: the physical cores, fewer under a container's CPU limit)")
+    add("--layers", action="store_true", help="list the layers, with FLOP, bytes, bound and time")
+    form = flags.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    form.add_argument("--markdown", action="store_true", help="print Markdown")
+    text = "the machine's folder in the cache (default: from the hardware)"
+    add("--machine", type=parse_folder_name, metavar="NAME", help=text)
+    text = "give a call up that takes longer than this (default: %(default)s)"
+    add("--call-limit", type=parse_time, default="60s", metavar="TIME", help=text)
 
 
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, or if the model cannot be counted."""
-    check_one_output({"--json": flags.json, "--markdown": flags.markdown})
     device, threads = devices.find(flags.device), parse_threads(flags.threads)
     stop_as_by_ctrl_c()  # before an own model has a process
     request, sampling = make_request(flags)
@@ -105,9 +124,8 @@ def main(flags: argparse.Namespace) -> int:
 
 def make_request(flags: argparse.Namespace) -> tuple[Request, Sampling]:
     """Return a request for one round of each cell of one model, and when a round has enough samples."""
-    words = ["--models", flags.model, "--batch-sizes", *flags.batch_sizes, "--precisions", *flags.precisions]
-    words += ["--data", str(flags.data), "--variants", EAGER, "--sections", *SECTIONS, "--quick"]
-    quick = arguments.parser().parse_args([*words, "--call-limit", flags.call_limit])
+    given = {name: getattr(flags, name) for name in ("batch_sizes", "precisions", "data", "call_limit")}
+    quick = arguments.with_defaults(models=[flags.model], variants=[EAGER], sections=SECTIONS, quick=True, **given)
     request = arguments.resolve_request_of_one("NAME", quick)
     request = replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
     return request, arguments.make_sampling(quick)

@@ -1,10 +1,4 @@
-"""Put a machine's measurements into a zip, for somebody who adds it with python -m measure add-machine.
-The zip includes the counts of your own models, which nobody else can count, and the SHA-256 of each table, by which
-add-machine names changed tables. It holds no names of users or hosts: of an exception only the type is in it.
-
-file FILE.zip?  the zip (default: NAME.zip in the current folder)
---machine NAME  the machine's folder (default: the one measured last)
-"""
+"""Put a machine's measurements into a zip: ``measure pack``."""
 
 import argparse
 from pathlib import Path
@@ -16,11 +10,25 @@ from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.cache.table import write
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
-from measure.errors import UserError, as_called
+from measure.errors import UserError, as_called, chosen
 from measure.published.contributed import SUMS, shareable, sums_of
-from measure.verbs.flags import parse_choices
+from measure.verbs.flags import Verbs, add_verb
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare pack."""
+    text = (
+        "Put a machine's measurements into a zip, for somebody who adds it with python -m measure add-machine. The zip "
+        "includes the counts of your own models, which nobody else can count, and the SHA-256 of each table, by which "
+        "add-machine names changed tables. It holds no names of users or hosts: of an exception only the type is in "
+        "it."
+    )
+    flags = add_verb(verbs, "pack", main, text)
+    add = flags.add_argument
+    add("file", nargs="?", metavar="FILE.zip", help="the zip (default: NAME.zip in the current folder)")
+    add("--machine", metavar="NAME", help="the machine's folder (default: the one measured last)")
 
 
 def main(flags: argparse.Namespace) -> int:
@@ -34,7 +42,7 @@ def main(flags: argparse.Namespace) -> int:
 def find_machine(data: Path, name: str | None) -> MachineFolder:
     """Return the machine of this name, else the one measured last. Raises UserError without measurements."""
     known = machine_names(data)
-    names = parse_choices("--machine", [name] if name else known, known)
+    names = chosen("--machine", [name] if name else known, known)
     if not known:
         raise UserError(f"--data: no measurements in {data}; run {as_called('measure')}{data_flag(data)} first")
     # The machine measured last, as in the paper: a clone also holds a machine of the project

@@ -1,22 +1,4 @@
-"""Predict the latency of a model on chips: the least time that their roofs allow, and the likely time with its
-90 % interval. Needs no such chip, no GPU and no weights. The model is counted once; the prediction uses latencies
-measured on the chip, else its datasheet (docs/prediction.md). Chips are sorted by likely time; those without an
-interval, or with too little memory, come last.
-
-model MODEL  a built-in model, LIBRARY:NAME or package.module:function
---chip NAME+  chips of data/chips.csv, machines of the cache, or globs such as 'NVIDIA*' (default: all that have the
-    precision)
---batch-sizes N+  inputs in one call (default: 1)
---precision P  fp32, tf32, fp16, bf16 (default: %(default)s)
---training  a training step instead of a forward pass
---variant V  eager or torch.compile (default: %(default)s)
---known CALL+  fit the predictions to latencies that you know of the one chip, each as model, batch size and time, such
-    as resnet50 64 31ms vit_b_16 8 40ms (docs/prediction.md says which five tell most)
---host MACHINE|TIME  the computer that launches a GPU's work: a measured machine with a GPU, or a time an operator, such
-    as 8us (default: the quickest of those measured with the newest torch)
---json  print JSON (docs/json.md)
---markdown  print Markdown
-"""
+"""Predict the latency of a model on chips: ``measure predict``."""
 
 import argparse
 import dataclasses
@@ -48,8 +30,8 @@ from measure.run import runner
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
-from measure.verbs import flags
 from measure.verbs import measure as measuring
+from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, parse_batch_size, parse_count
 from measure.verbs.terminal import aligned, make_console, markdown, name_first
 
 RATE = "inputs/s"  # the head of its column, unless tokens or prompts are predicted
@@ -70,15 +52,47 @@ NUMBERS = ("batch", "least", "likely", "90 % interval", RATE, "tokens/s", "promp
 MUCH = 0.1  # the share of the memory from which the scores of all tokens are named
 PASSES = {INFERENCE: "forward pass", STEP: "training step"}
 Calls = dict[Key, Demand]
-DEFAULTS = {"batch_sizes": ["1"], "precision": "fp16", "variant": EAGER}
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare predict."""
+    text = (
+        "Predict the latency of a model on chips: the least time that their roofs allow, and the likely time with its "
+        "90 % interval. Needs no such chip, no GPU and no weights. The model is counted once; the prediction uses "
+        "latencies measured on the chip, else its datasheet (docs/prediction.md). Chips are sorted by likely time; "
+        "those without an interval, or with too little memory, come last."
+    )
+    flags = add_verb(verbs, "predict", main, text)
+    add = flags.add_argument
+    add("model", metavar="MODEL", help="a built-in model, LIBRARY:NAME or package.module:function")
+    text = (
+        "chips of data/chips.csv, machines of the cache, or globs such as 'NVIDIA*' (default: all that have the "
+        "precision)"
+    )
+    add("--chip", nargs="+", metavar="NAME", help=text)
+    text = "inputs in one call (default: 1)"
+    add("--batch-sizes", nargs="+", type=parse_batch_size, default=[1], metavar="N", help=text)
+    text = "fp32, tf32, fp16, bf16 (default: %(default)s)"
+    add("--precision", choices=PRECISIONS, default="fp16", metavar="P", help=text)
+    add("--training", action="store_true", help="a training step instead of a forward pass")
+    text = "eager or torch.compile (default: %(default)s)"
+    add("--variant", choices=timings.VARIANTS, default=EAGER, metavar="V", help=text)
+    text = (
+        "fit the predictions to latencies that you know of the one chip, each as model, batch size and time, such as "
+        "resnet50 64 31ms vit_b_16 8 40ms (docs/prediction.md says which five tell most)"
+    )
+    add("--known", nargs="+", metavar="CALL", help=text)
+    text = (
+        "the computer that launches a GPU's work: a measured machine with a GPU, or a time an operator, such as 8us "
+        "(default: the quickest of those measured with the newest torch)"
+    )
+    add("--host", metavar="MACHINE|TIME", help=text)
+    add_formats(flags, {"--json": "print JSON (docs/json.md)", "--markdown": "print Markdown"})
 
 
 def main(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, and for a model that cannot be counted."""
-    flags.check_one_output({"--json": asked.json, "--markdown": asked.markdown})
-    flags.parse_choices("--precision", [asked.precision], PRECISIONS)
-    flags.parse_choices("--variant", [asked.variant], timings.VARIANTS)
-    batches = flags.parse_batch_sizes("--batch-sizes", asked.batch_sizes)
+    batches = sorted(set(asked.batch_sizes))
     devices = _devices(asked.data, asked.chip, asked.precision)
     if asked.known and len(devices) > 1:
         raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
@@ -177,10 +191,13 @@ def _known(asked: argparse.Namespace, counted: Calls) -> list[Known]:
         raise UserError(f"--known: takes MODEL BATCH TIME, once or more, not {len(words)} words")
     calls = []
     for name, size, time in zip(words[::3], words[1::3], words[2::3], strict=True):
-        batches, seconds = flags.parse_batch_sizes("--known", [size]), _seconds(time)
+        try:
+            batch, seconds = parse_count(size), _seconds(time)
+        except argparse.ArgumentTypeError as problem:
+            raise UserError(f"--known: {problem}") from None
         if seconds is None:
             raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
-        (key,) = _count("--known", name, batches, asked, counted)
+        (key,) = _count("--known", name, [batch], asked, counted)
         calls.append((counted[key], seconds))
     return calls
 
@@ -203,9 +220,7 @@ def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
 
 def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace, counted: Calls) -> list[Key]:
     """Return the calls of the model of this name, given for ``flag``; add those to ``counted`` that it lacks."""
-    words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", asked.precision]
-    words += ["--data", str(asked.data), "--sections", "workload", "--variants", EAGER]
-    model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
+    model = measuring.resolve_request_of_one(flag, measuring.with_defaults(models=[name], data=asked.data)).models[0]
     shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
     keys = [Key(model.name, shape, batch, stored, asked.training) for batch in batches]
     home = Workloads(asked.data) if model.source == OWN else Workloads(asked.data, COUNTED)
@@ -221,7 +236,7 @@ def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespa
         lacking = tuple(batch for batch in batches if (after.name, batch, stored) not in there)
         tasks += [WorkloadTask(after, lacking, stored, None)] if lacking else []
     if tasks:
-        flags.check_writable(asked.data)
+        check_writable(asked.data)
         progress = runner.RunProgress(tasks, make_console(stderr=True))
         progress.say(f"Counting {' and '.join(task.model.name for task in tasks)}, once; this may take a minute")
         cache = SimpleNamespace(workloads=home)

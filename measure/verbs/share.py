@@ -1,11 +1,4 @@
-"""Share a machine's measurements in one step: put them into a zip, check it as add-machine does, and say how to send
-it. Nothing is sent, and neither an account nor a network is needed. The zip holds no names of users or hosts: of an
-exception only the type is in it.
-
-file FILE.zip?  the zip (default: NAME.zip in the current folder)
---machine NAME  the machine's folder (default: the one measured last)
---author NAME  who measured, for the line that cites it (default: Anonymous)
-"""
+"""Pack a machine's measurements, check them, and say how to send them: ``measure share``."""
 
 import argparse
 import hashlib
@@ -21,11 +14,26 @@ from measure.cache.workload_records import Workload
 from measure.errors import UserError
 from measure.machine.processor import output_of
 from measure.published import contributed, contributed_checks
+from measure.verbs.flags import Verbs, add_verb
 from measure.verbs.pack import find_machine, put_into_zip
 
-DEFAULTS = {"author": "Anonymous"}
 FORM = "machine.yml"  # the issue form in .github/ISSUE_TEMPLATE
 MOST_BYTE = 25 * 10**6  # of a file that GitHub's issues take
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare share."""
+    text = (
+        "Share a machine's measurements in one step: put them into a zip, check it as add-machine does, and say how to "
+        "send it. Nothing is sent, and neither an account nor a network is needed. The zip holds no names of users or "
+        "hosts: of an exception only the type is in it."
+    )
+    flags = add_verb(verbs, "share", main, text)
+    add = flags.add_argument
+    add("file", nargs="?", metavar="FILE.zip", help="the zip (default: NAME.zip in the current folder)")
+    add("--machine", metavar="NAME", help="the machine's folder (default: the one measured last)")
+    text = "who measured, for the line that cites it (default: Anonymous)"
+    add("--author", default="Anonymous", metavar="NAME", help=text)
 
 
 def main(flags: argparse.Namespace) -> int:

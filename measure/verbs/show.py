@@ -1,14 +1,4 @@
-"""Show what the cache holds of each machine: its cells, with the median latency over their rounds, its 95 % interval
-and its flags. Only the newest environment of a machine is shown. With a choice of models their counts follow, also of
-models that were only counted, such as by predict; with no machine in the cache, all counts follow. Without a choice of
-models or machines, imported traces follow.
-
-models MODEL*  names, or globs such as 'vgg*' (default: all)
---machine NAME+  the machines' folders (default: all)
---json  print JSON instead of a table (docs/json.md)
---markdown  print the tables as Markdown
---csv  print all machines' cells as one table of CSV
-"""
+"""Show what the cache holds: ``measure show``."""
 
 import argparse
 import json
@@ -27,7 +17,7 @@ from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.latency import Cell, TimedCell
 from measure.domain.values import latency, plain, si
 from measure.errors import UserError, as_called, chosen
-from measure.verbs.flags import check_one_output, parse_choices
+from measure.verbs.flags import Verbs, add_formats, add_verb
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
 from roofwright.command_line import data_flag
 
@@ -49,9 +39,30 @@ COUNTS = {  # the columns of counts, with their unit
 }
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare show."""
+    text = (
+        "Show what the cache holds of each machine: its cells, with the median latency over their rounds, its 95 % "
+        "interval and its flags. Only the newest environment of a machine is shown. With a choice of models their "
+        "counts follow, also of models that were only counted, such as by predict; with no machine in the cache, all "
+        "counts follow. Without a choice of models or machines, imported traces follow."
+    )
+    flags = add_verb(verbs, "show", main, text)
+    add = flags.add_argument
+    add("models", nargs="*", metavar="MODEL", help="names, or globs such as 'vgg*' (default: all)")
+    add("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all)")
+    add_formats(
+        flags,
+        {
+            "--json": "print JSON instead of a table (docs/json.md)",
+            "--markdown": "print the tables as Markdown",
+            "--csv": "print all machines' cells as one table of CSV",
+        },
+    )
+
+
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
-    check_one_output({"--json": flags.json, "--markdown": flags.markdown, "--csv": flags.csv})
     names = machine_names(flags.data)
     traces = [] if flags.models or flags.machine else [read_trace(flags.data, name) for name in trace_names(flags.data)]
     counts = counted(flags.data) if not flags.machine and (flags.models or not names) else []
@@ -59,7 +70,7 @@ def main(flags: argparse.Namespace) -> int:
         run = f"{as_called('measure')}{data_flag(flags.data)}"
         raise UserError(f"--data: no measurements in {flags.data}; run {run} first")
     machines, codes = [], Workloads(flags.data).codes()
-    for name in parse_choices("--machine", flags.machine or names, names):
+    for name in sorted(chosen("--machine", flags.machine or names, names)):
         folder = MachineFolder(flags.data, name)
         environment = folder.newest_environment()
         machines.append((folder, environment, folder.cells(environment, codes)))

@@ -1,11 +1,4 @@
-"""Print an imported trace: where the time of a step goes by kind of layer and by operator, how far that is from the
-chip's roof, and what to try first. compare holds two traces against each other.
-
-name NAME  an imported trace, by its folder in data/traces
---operators N  the number of operators to list (default: %(default)s)
---json  print JSON (docs/json.md)
---markdown  print Markdown
-"""
+"""Print an imported trace, or hold two against each other: ``measure trace``."""
 
 import argparse
 import json
@@ -23,27 +16,38 @@ from measure.domain.step_parts import COMMUNICATION, MEMORY, StepPart, differenc
 from measure.domain.values import latency, percent, plain, si
 from measure.errors import UserError
 from measure.published.records import Chip
-from measure.verbs.flags import check_one_output, parse_count
+from measure.verbs.flags import Verbs, add_formats, add_verb, parse_count
 from measure.verbs.terminal import Line, Table, aligned, markdown, text
 
-DEFAULTS = {"operators": "10"}
-FOR_MORE = "measure compare A B"
 NUMBERS = ("calls", "time", "share", "idle before", "FLOP/s", "B/s", "of the roof", "A", "B", "B/A", "term")
 FUSED = ("pointwise", "normalisation", "activation", "reduction", "copy")  # a compiler fuses what each passes to memory
 MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention whose scores are written to memory
 GAP, PART = 0.2, 0.25  # the shares of a step from which a remedy is named
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare trace."""
+    text = (
+        "Print an imported trace: where the time of a step goes by kind of layer and by operator, how far that is from "
+        "the chip's roof, and what to try first. To hold two traces against each other, use compare."
+    )
+    flags = add_verb(verbs, "trace", main, text)
+    flags.for_more = "measure compare A B"
+    add = flags.add_argument
+    add("name", metavar="NAME", help="an imported trace, by its folder in data/traces")
+    text = "the number of operators to list (default: %(default)s)"
+    add("--operators", type=parse_count, default=10, metavar="N", help=text)
+    add_formats(flags, {"--json": "print JSON (docs/json.md)", "--markdown": "print Markdown"})
+
+
 def main(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
-    check_one_output({"--json": asked.json, "--markdown": asked.markdown})
-    most = parse_count("--operators", asked.operators, 1)
     trace = read_stepped(asked.data, asked.name)
     roof = _roof(asked.data, trace)
     if asked.json:
         print(json.dumps(as_json(trace, roof), indent=2, allow_nan=False))
     else:
-        print("\n".join(lines(trace, roof, markdown if asked.markdown else aligned, most)))
+        print("\n".join(lines(trace, roof, markdown if asked.markdown else aligned, asked.operators)))
     return 0
 
 

@@ -1,6 +1,7 @@
+from argparse import ArgumentTypeError
+
 import pytest
 
-from measure.errors import UserError
 from measure.verbs.flags import parse_percent, parse_time
 
 
@@ -15,7 +16,7 @@ from measure.verbs.flags import parse_percent, parse_time
 )
 def test_times_and_percentages(parse, text, value):
     if value is None:
-        with pytest.raises(UserError, match=r"--f: .* is not a "):
-            parse("--f", text)
+        with pytest.raises(ArgumentTypeError, match=r" is not a .*; use "):
+            parse(text)
     else:
-        assert parse("--f", text) == value
+        assert parse(text) == value
