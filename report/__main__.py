@@ -30,46 +30,44 @@ def parser() -> CommandLine:
         "input; 130 stopped by Ctrl-C.",
     )
     add = flags.add_argument
-    verb = (
+    text = (
         "render the paper (default), write its figures as files, each with its data as CSV, say where a number of the "
         "text comes from, only check that every table of the cache reads and is sound, or make a new folder with a "
         "paper of your own, which renders where you stand in it"
     )
-    add("verb", nargs="?", choices=["render", "figures", "why", "check", "new"], default="render", help=verb)
-    name = "with why: a fact's name, such as training.step.over_forward, or the beginning of several (docs/facts.md)"
-    add("name", nargs="?", metavar="NAME", help=name)
-    engine = "what renders: quarto, the embedded engine, or quarto where it is installed (default: auto)"
-    add("--engine", choices=["auto", "quarto", "embedded"], default="auto", help=engine)
-    formats = "what to write (default: all, of the paper html pdf, of figures svg png pdf json)"
-    add("--formats", nargs="+", choices=list(dict.fromkeys(chain(*FORMATS.values()))), help=formats)
-    names: dict[str, Any] = {"nargs": "+", "default": []}
-    chapters = "the chapters, by their files' names such as chips (default: as in _quarto.yml, else all)"
-    add("--chapters", metavar="NAME", help=chapters, **names)
-    machines = (
+    add("verb", nargs="?", choices=["render", "figures", "why", "check", "new"], default="render", help=text)
+    text = "with why: a fact's name, such as training.step.over_forward, or the beginning of several (docs/facts.md)"
+    add("name", nargs="?", metavar="NAME", help=text)
+    text = "what renders: quarto, the embedded engine, or quarto where it is installed (default: auto)"
+    add("--engine", choices=["auto", "quarto", "embedded"], default="auto", help=text)
+    text = "what to write (default: all, of the paper html pdf, of figures svg png pdf json)"
+    add("--formats", nargs="+", choices=list(dict.fromkeys(chain(*FORMATS.values()))), help=text)
+    text = "the chapters, by their files' names such as chips (default: as in _quarto.yml, else all)"
+    add("--chapters", nargs="+", default=[], metavar="NAME", help=text)
+    text = (
         "the machines, by their folders in data/machines; figures show the first of each kind "
         "(default: as in _quarto.yml, else all, the newest first)"
     )
-    add("--machines", metavar="NAME", help=machines, **names)
-    models = (
+    add("--machines", nargs="+", default=[], metavar="NAME", help=text)
+    text = (
         "the models, by names or globs such as 'vgg*' (default: as in _quarto.yml, else all); what others timed and "
         "printed stays"
     )
-    add("--models", metavar="NAME", help=models, **names)
-    chips = "the chips, by names or globs such as 'NVIDIA T4' (default: as in _quarto.yml, else all in data/chips.csv)"
-    add("--chips", metavar="NAME", help=chips, **names)
-    labels = "with figures: which of them, by labels such as fig-chip-roofs (default: all)"
-    add("--figures", metavar="LABEL", help=labels, **names)
-    data = "the folder with the cached measurements (default: data, else that which comes with the project)"
-    add("--data", type=Path, metavar="DIR", help=data)
-    strict = (
+    add("--models", nargs="+", default=[], metavar="NAME", help=text)
+    text = "the chips, by names or globs such as 'NVIDIA T4' (default: as in _quarto.yml, else all in data/chips.csv)"
+    add("--chips", nargs="+", default=[], metavar="NAME", help=text)
+    text = "with figures: which of them, by labels such as fig-chip-roofs (default: all)"
+    add("--figures", nargs="+", default=[], metavar="LABEL", help=text)
+    text = "the folder with the cached measurements (default: data, else that which comes with the project)"
+    add("--data", type=Path, metavar="DIR", help=text)
+    text = (
         "stop at the first figure, table or sentence that cannot be computed; otherwise a sentence says so in its "
         "place, and the rest of the paper is rendered"
     )
-    add("--strict", action="store_true", help=strict)
-    force = "run all code again; otherwise only what has changed since the last render by the embedded engine"
-    add("--force", action="store_true", help=force)
-    out = "the folder to write to (default: _site; for figures, _site/figures)"
-    add("--out", type=Path, metavar="DIR", help=out)
+    add("--strict", action="store_true", help=text)
+    text = "run all code again; otherwise only what has changed since the last render by the embedded engine"
+    add("--force", action="store_true", help=text)
+    add("--out", type=Path, metavar="DIR", help="the folder to write to (default: _site; for figures, _site/figures)")
     return flags
 
 
