@@ -19,7 +19,7 @@ from measure.domain.comparison import RUNS, ComparedRow, RoofKernel, Side
 from measure.domain.growth import CountedRow, compare_counts
 from measure.domain.latency import Cell
 from measure.errors import UserError, as_called, did_you_mean
-from measure.verbs import trace
+from measure.verbs import traces
 from measure.verbs.compared import Cause, Compared, overview, report
 from measure.verbs.flags import Verbs, add_formats, add_verb, parse_percent
 from measure.verbs.terminal import aligned, markdown, name_first, write_csv
@@ -74,7 +74,7 @@ def main(flags: argparse.Namespace) -> int:
         if flags.more or flags.csv or limit is not None or flags.fail_on_growth:
             raise UserError("two traces are compared, as text, --markdown or --json; leave further names and flags out")
         table = None if flags.json else markdown if flags.markdown else aligned
-        print(trace.compared(flags.data, [flags.a, flags.b], table))
+        print(traces.compared(flags.data, [flags.a, flags.b], table))
         return 0
     compared: list[Compared] = []
     names = (flags.b, *flags.more)

@@ -27,22 +27,20 @@ class Verb(NamedTuple):
 
 VERBS = {
     "model": Verb("model", "NAME", "counts, roof, latency, costliest layers of one model, and the first thing to try"),
-    "show": Verb("show", "", "the cells in the cache, with their latencies and intervals"),
+    "show": Verb("upkeep", "", "the cells in the cache, with their latencies and intervals"),
     "compare": Verb("compare", "A B", "what changed between two caches or environments, cell by cell, or two traces"),
     "import-ncu": Verb("import_ncu", "FILE", "add hardware counters that Nsight Compute read elsewhere to the cache"),
-    "import-trace": Verb(
-        "import_trace", "FILE", "where the time of a recorded step goes: a torch.profiler trace of any GPU"
-    ),
-    "trace": Verb("trace", "NAME", "an imported trace: time by kind of layer, roof, largest loss"),
-    "pack": Verb("pack", "FILE.zip", "put a machine's measurements into a zip, for somebody who adds it"),
-    "share": Verb("share", "", "pack a machine's measurements, check them, and say how to send them"),
-    "add-machine": Verb("add_machine", "FOLDER|ZIP", "check another person's measurements, and add them to the cache"),
+    "import-trace": Verb("traces", "FILE", "where the time of a recorded step goes: a torch.profiler trace of any GPU"),
+    "trace": Verb("traces", "NAME", "an imported trace: time by kind of layer, roof, largest loss"),
+    "pack": Verb("sharing", "FILE.zip", "put a machine's measurements into a zip, for somebody who adds it"),
+    "share": Verb("sharing", "", "pack a machine's measurements, check them, and say how to send them"),
+    "add-machine": Verb("sharing", "FOLDER|ZIP", "check another person's measurements, and add them to the cache"),
     "add-published": Verb("add_published", "FILE", "check a table of published GPU timings, and add it to the cache"),
-    "fit": Verb("fit", "", "fit the prediction of latencies to all timed cells, and check it"),
+    "fit": Verb("upkeep", "", "fit the prediction of latencies to all timed cells, and check it"),
     "predict": Verb("predict", "MODEL", "the least and the likely time of a model on chips that were not measured"),
     "count-published": Verb("count_published", "", "count the models of published timings, at their input sizes"),
-    "forget": Verb("forget", "MODEL", "remove a model's measurements and counts from the cache"),
-    "doctor": Verb("doctor", "", "find what would spoil a measurement on this machine, and say how to fix it"),
+    "forget": Verb("upkeep", "MODEL", "remove a model's measurements and counts from the cache"),
+    "doctor": Verb("upkeep", "", "find what would spoil a measurement on this machine, and say how to fix it"),
 }
 
 

@@ -16,7 +16,7 @@ from helpers.rows import ENVIRONMENT, machine_in, operator_time, profile, run, s
 from measure.__main__ import main
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import OperatorTime, Run
-from measure.verbs import add_machine
+from measure.verbs import sharing
 
 DATA = Path("cache")
 EVENTS = (
@@ -149,7 +149,7 @@ def test_two_at_once_into_a_machine_that_is_new_both_come_in(monkeypatch, capsys
     MachineFolder(Path(), "", other).put_run(run("third"), samples(2, "third"))
     words = ["add-machine", str(other), "--data", str(DATA)]
     second = threading.Thread(target=lambda: codes.append(main(words)))
-    merge = add_machine._merge
+    merge = sharing._merge
 
     def slowly(*arguments):
         if not second.ident:
@@ -157,7 +157,7 @@ def test_two_at_once_into_a_machine_that_is_new_both_come_in(monkeypatch, capsys
             second.join(0.5)
         return merge(*arguments)
 
-    monkeypatch.setattr(add_machine, "_merge", slowly)
+    monkeypatch.setattr(sharing, "_merge", slowly)
     codes.append(add("given/box"))
     second.join()
     assert codes == [0, 0]

@@ -13,7 +13,7 @@ from measure.cache.records import OperatorTime, Profile, Run, Sample
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.machine.processor import tuning
 from measure.run.worker import classify
-from measure.verbs import share
+from measure.verbs import sharing
 
 DATA = Path("data")
 SECRET = "cannot connect to postgres://ada:secret@db.example.org from /home/ada/net.py"
@@ -22,7 +22,7 @@ SECRET = "cannot connect to postgres://ada:secret@db.example.org from /home/ada/
 @pytest.fixture(autouse=True)
 def box(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(share, "ROOT", tmp_path)
+    monkeypatch.setattr(sharing, "ROOT", tmp_path)
     return machine_in(DATA / "machines/box")
 
 

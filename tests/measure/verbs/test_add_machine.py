@@ -12,7 +12,7 @@ from measure.cache.folders import Folder, MachineFolder, Workloads, machine_name
 from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.domain.models import BUILT_IN, MEASURED_SHAPES
 from measure.errors import UserError
-from measure.verbs import add_machine
+from measure.verbs import sharing
 from measure.verbs.measure import make_request, parser
 
 DATA = Path("cache")
@@ -113,7 +113,7 @@ def test_globs_are_expanded_where_the_shell_does_not(given):
 
 
 def put(given, changes=(), replaces=False):
-    return add_machine.put(DATA, "box", Folder(given).tables() | dict(changes), replace=replaces)
+    return sharing.put(DATA, "box", Folder(given).tables() | dict(changes), replace=replaces)
 
 
 def test_what_the_same_machine_measured_joins_what_is_new(given):
@@ -145,7 +145,7 @@ AUDIO_RUN = replace(run(AUDIO), input_shape="16000")
 def test_a_clash_is_refused_and_replaced_where_told(given, record, rows, culprit):
     put(given, {Run: [*Folder(given).tables()[Run], AUDIO_RUN]})
     before = tables()
-    with pytest.raises(add_machine.TakenError) as caught:
+    with pytest.raises(sharing.TakenError) as caught:
         put(given, {record: rows})
     assert culprit in str(caught.value)
     with MachineFolder(DATA, "box").locked(), pytest.raises(UserError, match="is measuring into "):

@@ -10,14 +10,14 @@ from helpers.rows import machine_in, run, samples
 from measure.__main__ import main
 from measure.cache.folders import MachineFolder
 from measure.cache.records import RoofMeasurement
-from measure.verbs import share
+from measure.verbs import sharing
 
 
 @pytest.fixture(autouse=True)
 def box(tmp_path, monkeypatch):
     """A machine that measured, in a folder that is no clone of GitHub's."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(share, "ROOT", tmp_path)
+    monkeypatch.setattr(sharing, "ROOT", tmp_path)
     return machine_in(Path("data/machines/box"))
 
 
@@ -68,10 +68,10 @@ def test_a_clone_knows_where_to_send_it(tmp_path, origin, address):
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     subprocess.run(["git", "-C", tmp_path, "remote", "add", "origin", origin], check=True)
     Path("box.zip").write_bytes(b"zip")
-    assert address in share.how_to_send(Path("box.zip"))[0]
+    assert address in sharing.how_to_send(Path("box.zip"))[0]
 
 
 def test_what_an_issue_does_not_take_is_said(monkeypatch):
     Path("box.zip").write_bytes(b"zip")
-    monkeypatch.setattr(share, "MOST_BYTE", 2)
-    assert "too large" in share.how_to_send(Path("box.zip"))[0]
+    monkeypatch.setattr(sharing, "MOST_BYTE", 2)
+    assert "too large" in sharing.how_to_send(Path("box.zip"))[0]

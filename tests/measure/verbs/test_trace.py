@@ -6,7 +6,7 @@ from measure import __main__ as command
 from measure.cache import table
 from measure.cache.schema import TABLES
 from measure.cache.trace_records import TraceDevice, TraceOperator, TraceStep
-from measure.verbs.trace import MATERIALISED
+from measure.verbs.traces import MATERIALISED
 
 
 def operator(kind, name, time_s, flop=0, byte=0, **columns):

@@ -1,23 +1,29 @@
-"""Show what the cache holds: ``measure show``."""
+"""The cache and this machine, looked after: ``measure show``, ``forget``, ``fit`` and ``doctor``."""
 
 import argparse
 import json
+import os
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
-from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.predictions import COUNTED
-from measure.cache.records import Environment, KernelCounters
+from measure.cache import predictions, table
+from measure.cache.folders import PARENTS, Folder, MachineFolder, Workloads, machine_names
+from measure.cache.predictions import COUNTED, Coefficient, NetworkFactor, PredictionError
+from measure.cache.records import Environment, HardwareCounterProfile, KernelCounters, Profile, Run
+from measure.cache.schema import file_of
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.latency import Cell, TimedCell
-from measure.domain.values import latency, plain, si
-from measure.errors import UserError, as_called, chosen
-from measure.verbs.flags import Verbs, add_formats, add_verb
+from measure.domain.values import latency, percent, plain, si
+from measure.domain.words import FULL_PRECISION
+from measure.errors import UserError, as_called, chosen, printable
+from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
 from roofwright.command_line import data_flag
 
@@ -37,31 +43,52 @@ COUNTS = {  # the columns of counts, with their unit
     "backward traffic": ("backward_traffic_byte", "B"),
     "training memory": ("training_peak_byte", "B"),
 }
+WORDS = {
+    Run: "rounds",
+    Profile: "profiles",
+    HardwareCounterProfile: "profiles under hardware counters",
+    Workload: "counts",
+}
+PARTS = "rows left by a killed command"
+HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare show."""
-    text = (
+    """Declare show, forget, fit and doctor."""
+    about = (
         "Show what the cache holds of each machine: its cells, with the median latency over their rounds, its 95 % "
         "interval and its flags. Only the newest environment of a machine is shown. With a choice of models their "
         "counts follow, also of models that were only counted, such as by predict; with no machine in the cache, all "
         "counts follow. Without a choice of models or machines, imported traces follow."
     )
-    flags = add_verb(verbs, "show", main, text)
-    add = flags.add_argument
-    add("models", nargs="*", metavar="MODEL", help="names, or globs such as 'vgg*' (default: all)")
-    add("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all)")
-    add_formats(
-        flags,
-        {
-            "--json": "print JSON instead of a table (docs/json.md)",
-            "--markdown": "print the tables as Markdown",
-            "--csv": "print all machines' cells as one table of CSV",
-        },
+    flags = add_verb(verbs, "show", show, about)
+    flags.add_argument("models", nargs="*", metavar="MODEL", help="names, or globs such as 'vgg*' (default: all)")
+    flags.add_argument("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all)")
+    formats = {"--json": "print JSON instead of a table (docs/json.md)", "--markdown": "print the tables as Markdown"}
+    add_formats(flags, formats | {"--csv": "print all machines' cells as one table of CSV"})
+    about = (
+        "Remove the measurements of models on every machine, and their counts, from the cache. With --machine, remove "
+        "only the measurements on that machine. Only measuring again brings them back."
     )
+    add = add_verb(verbs, "forget", forget, about).add_argument
+    add("models", nargs="+", metavar="MODEL", help="names, or globs such as 'mine:*'")
+    add("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all, and counts)")
+    add("--plan", action="store_true", help="print what would go, and remove nothing")
+    about = (
+        "Fit the model of latencies to the published measurements and the cache's own machines, predict the calls that "
+        "each fit leaves out, and write the tables of data/prediction for predict and the paper."
+    )
+    add_verb(verbs, "fit", fit, about)
+    about = (
+        "Check this machine for causes of bad measurements, and say how to fix them. Nothing is measured or changed. A "
+        "warning shifts figures or widens their intervals; a problem spoils or prevents them. The exit code is 1 if "
+        "there is a problem."
+    )
+    flags = add_verb(verbs, "doctor", doctor, about)
+    flags.add_argument("--json", action="store_true", help="print JSON instead of lines")
 
 
-def main(flags: argparse.Namespace) -> int:
+def show(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
     names = machine_names(flags.data)
     traces = [] if flags.models or flags.machine else [read_trace(flags.data, name) for name in trace_names(flags.data)]
@@ -194,3 +221,102 @@ def trace_lines(traces: Sequence[StoredTrace], table: Table) -> list[str]:
         first = each.devices[0]
         rows.append((each.name, first.network or "", first.chip or first.device_name or "", latency(each.step_s)))
     return [f"Traces; {as_called('measure trace NAME')} prints one", "", *table(rows, ("step",))]
+
+
+def forget(flags: argparse.Namespace) -> int:
+    """Return exit code 0. Raises UserError for bad input, before anything is removed."""
+    known = machine_names(flags.data)
+    named = chosen("--machine", flags.machine or known, known)
+    folders = [MachineFolder(flags.data, name) for name in known if name in named]
+    workloads = Workloads(flags.data)
+    of_models: list[tuple[Folder, Path]] = [(folder, folder.folder) for folder in folders]
+    if not flags.machine:
+        of_models += [(folder, workloads.folder) for folder in workloads.folders()]
+    # Also parts whose round, profile or count is gone: a forget that was killed leaves them
+    tables = [
+        (place, WORDS.get(record, PARTS), table.columns(path, record, only=["model"])["model"])
+        for folder, place in of_models
+        for record, path in folder.paths.items()
+        if record in {*PARENTS, *PARENTS.values()}
+    ]
+    models = chosen("MODEL", flags.models, {model for _, _, found in tables for model in found})
+    removed: dict[Path, Counter[str]] = defaultdict(Counter)
+    for place, word, found in tables:
+        removed[place][word] += sum(model in models for model in found)
+    for place, counts in removed.items():
+        parts = counts.pop(PARTS)
+        if listed := [f"{word}: {count}" for word, count in counts.items() if count] or [f"{PARTS}: {parts}"] * (
+            parts > 0
+        ):
+            print(f"{place}: {', '.join(listed)}")
+    if not flags.plan:
+        for folder in folders:
+            with folder.locked():
+                folder.leave_out(models)
+        if not flags.machine:
+            workloads.leave_out(models)
+    print(f"{'Would forget' if flags.plan else 'Forgot'} {', '.join(map(printable, sorted(models)))}")
+    return 0
+
+
+def fit(flags: argparse.Namespace) -> int:
+    """Return exit code 0. Raises UserError for bad input, and without a call that is both timed and counted."""
+    from measure.predicting import timings
+    from measure.predicting.study import study
+
+    calls = timings.read(flags.data)
+    if not calls:
+        lack = "holds no latency of a counted model on a device with known roofs"
+        raise UserError(f"--data: {flags.data} {lack}; measure one with {as_called('measure')}{data_flag(flags.data)}")
+    check_writable(flags.data)
+    path = file_of(PredictionError, flags.data)
+    with table.held(path.parent / table.NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
+        costs = timings.launch_costs(calls)
+        coefficients, networks, errors = study(calls, costs, lambda name: print(name, file=sys.stderr))
+        written = (Coefficient, coefficients), (NetworkFactor, networks), (PredictionError, errors)
+        for record, rows in written:
+            table.write(file_of(record, flags.data), record, [_round(row) for row in rows])
+    lines = [
+        (
+            row.left_out, row.device, row.precision, row.variant, row.phase, str(row.calls), percent(row.median_error),
+            percent(row.p90_error), "" if row.coverage is None else percent(row.coverage),
+        )
+        for row in errors
+        if (row.method, row.batches, row.sort) == (predictions.OURS, predictions.ALL, predictions.ALL)
+    ]  # fmt: skip
+    print("\n".join(aligned([HEAD, *lines], HEAD[5:])))
+    return 0
+
+
+def _round(row: Any) -> Any:
+    """Return a row with its floats rounded to five significant digits."""
+    floats = {name: float(f"{value:.5g}") for name, value in vars(row).items() if isinstance(value, float)}
+    return replace(row, **floats)
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Return 0, or 1 if there is a problem. Raises UserError for bad input."""
+    from measure.machine import checks  # late: the other verbs need no psutil
+
+    damage, workloads = [], list[Workload]()
+    try:
+        workloads = Workloads(arguments.data).rows(Workload)
+    except UserError as problem:
+        damage = [checks.Finding(checks.PROBLEM, "cache", str(problem))]
+    needs = [
+        (row.inference_peak_byte, f"{row.model} batch {row.batch} {row.precision}")
+        for row in workloads
+        if row.inference_peak_byte is not None and row.precision == FULL_PRECISION
+    ]
+    largest = max(needs)[::-1] if needs else None
+    host = checks.check_host(largest)  # before the imports of the libraries, which are load of their own
+    tuning = checks.check_tuning(os.environ)
+    findings = [*damage, *host, *tuning, *checks.check_libraries(), *checks.check_gpus()]
+    if arguments.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+    else:
+        width = max(len(finding.subject) for finding in findings)
+        for finding in findings:
+            advice = f"; {finding.advice}" if finding.advice else ""
+            print(f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}")
+    return int(any(finding.level == checks.PROBLEM for finding in findings))

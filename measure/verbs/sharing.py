@@ -1,6 +1,8 @@
-"""Add the measurements of another person's machine to the cache: ``measure add-machine``."""
+"""Measurements on their way to another person's cache: ``measure pack``, ``share`` and ``add-machine``."""
 
 import argparse
+import hashlib
+import json
 import re
 import shlex
 import sys
@@ -10,18 +12,22 @@ from collections.abc import Mapping, Sequence, Set
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from measure.cache.folders import ADDED, FILES, Folder, MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run, Sample
+from measure.cache.project import ROOT
+from measure.cache.records import Environment, HardwareCounterProfile, Profile, RoofMeasurement, Run, Sample
 from measure.cache.schema import TABLES
-from measure.cache.table import in_turn
+from measure.cache.table import in_turn, write
 from measure.cache.workload_records import Workload
-from measure.domain.models import ALL_MEASURED, MEASURED_SHAPES
-from measure.errors import UserError, as_called, printable, quote
+from measure.domain.models import ALL_MEASURED, MEASURED_SHAPES, OWN
+from measure.errors import UserError, as_called, chosen, printable, quote
 from measure.machine.environment import folder_name
+from measure.machine.processor import output_of
 from measure.published import contributed, contributed_checks
-from measure.published.contributed import shareable
+from measure.published.contributed import SUMS, shareable, sums_of
 from measure.verbs.flags import Verbs, add_verb, check_folder, parse_folder_name
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
@@ -29,7 +35,8 @@ from roofwright.command_line import data_flag
 Tables = Mapping[type, Sequence[Any]]
 Cells = set[tuple[str, int, str | None]]  # models, batch sizes and, if known, input shapes
 
-
+FORM = "machine.yml"  # the issue form in .github/ISSUE_TEMPLATE
+MOST_BYTE = 25 * 10**6  # of a file that GitHub's issues take
 MOST_NAMED = 12  # the most models that a command names one by one
 SAME = 0.9  # two machines never share so many samples to the last digit
 
@@ -39,22 +46,146 @@ class TakenError(UserError):
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare add-machine."""
+    """Declare pack, share and add-machine."""
+    text = (
+        "Put a machine's measurements into a zip, for somebody who adds it with python -m measure add-machine. The zip "
+        "includes the counts of your own models, which nobody else can count, and the SHA-256 of each table, by which "
+        "add-machine names changed tables. It holds no names of users or hosts: of an exception only the type is in it."
+    )
+    packing = add_verb(verbs, "pack", pack, text)
+    text = (
+        "Share a machine's measurements in one step: put them into a zip, check it as add-machine does, and say how to "
+        "send it. Nothing is sent, and neither an account nor a network is needed. The zip holds no names of users or "
+        "hosts: of an exception only the type is in it."
+    )
+    sharing = add_verb(verbs, "share", share, text)
+    for flags in (packing, sharing):
+        text = "the zip (default: NAME.zip in the current folder)"
+        flags.add_argument("file", nargs="?", metavar="FILE.zip", help=text)
+        text = "the machine's folder (default: the one measured last)"
+        flags.add_argument("--machine", metavar="NAME", help=text)
+    text = "who measured, for the line that cites it (default: %(default)s)"
+    sharing.add_argument("--author", default="Anonymous", metavar="NAME", help=text)
     text = (
         "Check the folder of a machine that somebody else measured, or a zip of it, and add it to the cache. Earlier "
         "measurements of the same machine stay. Files that are not tables are left out. Nothing is added if a row "
         "cannot have been measured. Several folders or zips become one machine each, named after the file or folder, "
         "even if they are of one kind."
     )
-    flags = add_verb(verbs, "add-machine", main, text)
-    add = flags.add_argument
+    add = add_verb(verbs, "add-machine", add_machines, text).add_argument
     add("sources", nargs="+", metavar="FOLDER|ZIP", help="a machine's folder from data/machines, or a zip")
     text = "the folder to add it as (default: the folder of the same machine, else its own name)"
     add("--machine", type=parse_folder_name, metavar="NAME", help=text)
     add("--replace", action="store_true", help="replace the folder of that name")
 
 
-def main(flags: argparse.Namespace) -> int:
+def pack(flags: argparse.Namespace) -> int:
+    """Return exit code 0. Raises UserError for bad input, and without measurements."""
+    _pack(flags)
+    return 0
+
+
+def share(flags: argparse.Namespace) -> int:
+    """Return exit code 0. Raises UserError for bad input, without measurements, and for those that cannot be right."""
+    machine, target = _pack(flags)
+    try:
+        with contributed.opened(target) as given:
+            contributed_checks.check(given.folder, Workloads(flags.data).rows(Workload))
+    except UserError as problem:
+        raise UserError(
+            f"{problem}. The zip stays, but would be refused: forget those rows, or measure them again"
+        ) from None
+    print("Checked: add-machine takes it.")
+    print(*how_to_send(target), "", "To cite it, add this line below references: in a CITATION.cff:", sep="\n")
+    print(f"  {citation(machine, target, flags.author)}")
+    return 0
+
+
+def _pack(flags: argparse.Namespace) -> tuple[MachineFolder, Path]:
+    """Put the machine that the flags name into a zip, and return both."""
+    machine = find_machine(flags.data, flags.machine)
+    target = Path(flags.file or f"{machine.name}.zip")
+    print(put_into_zip(machine, flags.data, target))
+    return machine, target
+
+
+def find_machine(data: Path, name: str | None) -> MachineFolder:
+    """Return the machine of this name, else the one measured last. Raises UserError without measurements."""
+    known = machine_names(data)
+    names = chosen("--machine", [name] if name else known, known)
+    if not known:
+        raise UserError(f"--data: no measurements in {data}; run {as_called('measure')}{data_flag(data)} first")
+    # The machine measured last, as in the paper: a clone also holds a machine of the project
+    folders = [MachineFolder(data, each) for each in names]
+    machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
+    if not any(map(machine.rows, (Run, RoofMeasurement))):
+        raise UserError(f"{machine.folder}: nothing was measured yet; measure with {as_called('measure')}")
+    return machine
+
+
+def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
+    """Write the zip, whole or not at all, and return a line that says what is in it."""
+    measured = {row.model for row in (*machine.rows(Run), *machine.rows(Profile))}
+    workloads = Workloads(data)
+    counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
+    left_out = 0
+    try:
+        with TemporaryDirectory(prefix=".packing-", dir=target.parent) as temporary:
+            partial, own = Path(temporary, "machine.zip"), Workloads(Path(temporary))
+            own.put((shareable(row), layers, parts) for row, layers, parts in workloads.of(counted))
+            paths = {f"workload/{path.name}": path for path in (own.folder / OWN).glob("*.csv")}
+            for record, rows in machine.tables().items():  # not the files: a killed run leaves rows without a round
+                given = [*map(shareable, rows)]
+                left_out += sum(now != row for now, row in zip(given, rows, strict=True))
+                if given:
+                    paths[FILES[record]] = Path(temporary, FILES[record])
+                    write(paths[FILES[record]], record, given)
+            with ZipFile(partial, "w", ZIP_DEFLATED) as archive:
+                for name, path in paths.items():
+                    archive.write(path, f"{machine.name}/{name}")
+                lines = [f"{digest}  {name}\n" for name, digest in sums_of(paths).items()]
+                archive.writestr(f"{machine.name}/{SUMS}", "".join(lines))
+            partial.replace(target)
+    except OSError as problem:
+        raise UserError(f"{target} cannot be written ({problem.strerror}); name another file") from None
+    models = sorted({row.model for row in counted})
+    counts = f", with the counts of {name_first(models)}" if models else ""
+    texts = f", without {left_out} texts of exceptions" if left_out else ""
+    return f"{target}: {machine.folder}{counts}{texts}, {target.stat().st_size / 1e3:.0f} kB"
+
+
+def how_to_send(target: Path) -> list[str]:
+    """Return the ways to send a zip, with the address of the project's form if this clone knows it."""
+    origin = output_of("git", "-C", str(ROOT), "remote", "get-url", "origin") if (ROOT / ".git").exists() else ""
+    found = re.fullmatch(r"(?:https://|git@|ssh://git@)github\.com[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?", origin)
+    where = "Issues, New issue, Measurements of a machine"
+    if found:
+        where = f"https://github.com/{found[1]}/issues/new?template={FORM}"
+    lines = [f"To send it, open {where} and drop {target} into the form."]
+    if target.stat().st_size > MOST_BYTE:
+        lines = [f"{target} is too large for an issue (25 MB): send it by another way, or open a pull request."]
+    return [*lines, f"Or give the file to anyone with a clone: python -m measure add-machine {target.name}"]
+
+
+def citation(machine: MachineFolder, zipped: Path, author: str) -> str:
+    """Return one entry of ``references`` in a CITATION.cff (version 1.2.0)."""
+    runs, newest = machine.rows(Run), machine.newest_environment()
+    dates = [row.recorded_at[:10] for row in runs] + [row.recorded_at[:10] for row in machine.rows(Environment)]
+    newest_run = max(runs, key=attrgetter("recorded_at"), default=None)
+    made_with = [f"Roofwright {newest_run.version}"] if newest_run and newest_run.version else []
+    digest = hashlib.sha256(zipped.read_bytes()).hexdigest()
+    notes = ", ".join([*made_with, f"torch {newest.torch}", f"{len(runs)} rounds", f"SHA-256 {digest}"])
+    entry = {
+        "type": "data",
+        "title": f"Measurements of {newest.name} ({machine.name})",
+        "authors": [{"name": author}],
+        "date-released": max(dates),
+        "notes": notes,
+    }
+    return f"- {json.dumps(entry, ensure_ascii=False)}"  # JSON is YAML
+
+
+def add_machines(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input; sound machines among several are added first."""
     if flags.machine is not None and len(flags.sources) > 1:
         raise UserError("--machine: names one machine; give one folder or zip with it")

@@ -1,24 +1,32 @@
-"""Print an imported trace, or hold two against each other: ``measure trace``."""
+"""Traces of torch.profiler: ``measure import-trace`` and ``measure trace``."""
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from measure.cache.project import read_both
-from measure.cache.trace_records import TraceOperator
+from measure.cache.trace_records import TraceDevice, TraceOperator
 from measure.cache.traces import StoredTrace, read_trace
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roof
 from measure.domain.step_parts import COMMUNICATION, MEMORY, StepPart, difference, step_parts
 from measure.domain.values import latency, percent, plain, si
-from measure.errors import UserError
+from measure.errors import UserError, as_called, one_line
 from measure.published.records import Chip
-from measure.verbs.flags import Verbs, add_formats, add_verb, parse_count
+from measure.traces import reading, store
+from measure.traces.matching import BEFORE, UNMATCHED
+from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, parse_count
 from measure.verbs.terminal import Line, Table, aligned, markdown, text
+from roofwright.command_line import data_flag
 
+if TYPE_CHECKING:
+    from measure.traces.summary import TraceSummary
+
+MOST_LISTED = 8  # operators without counts that the text names
+LONGEST_NAME = 100
 NUMBERS = ("calls", "time", "share", "idle before", "FLOP/s", "B/s", "of the roof", "A", "B", "B/A", "term")
 FUSED = ("pointwise", "normalisation", "activation", "reduction", "copy")  # a compiler fuses what each passes to memory
 MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention whose scores are written to memory
@@ -26,21 +34,139 @@ GAP, PART = 0.2, 0.25  # the shares of a step from which a remedy is named
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare trace."""
-    text = (
+    """Declare import-trace and trace."""
+    about = (
+        "Import traces of torch.profiler, recorded on any GPU: where the time of a step goes, operator by operator "
+        "(docs/traces.md). Recorded with record_shapes=True they have FLOP and bytes too. Of a trace only names, "
+        "shapes and times are stored."
+    )
+    add = add_verb(verbs, "import-trace", import_traces, about).add_argument
+    about = "traces as torch.profiler exports them, JSON or gzip; those of several ranks together, or merged into one"
+    add("files", nargs="+", metavar="FILE", help=about)
+    add("--chip", metavar="NAME", help="the chip, as in data/chips.csv (default: by the driver's name in the trace)")
+    about = "the network's name (default: as in the trace, if it has one)"
+    add("--name", type=_parse_name, metavar="NETWORK", help=about)
+    add("--source", type=_parse_name, metavar="TEXT", help="where the trace was published")
+    add("--licence", type=_parse_name, metavar="TEXT", help="its licence there")
+    add("--plan", action="store_true", help="only print what was found")
+    add("--json", action="store_true", help="print a JSON object a trace, each on a line of its own (docs/json.md)")
+    about = (
         "Print an imported trace: where the time of a step goes by kind of layer and by operator, how far that is from "
         "the chip's roof, and what to try first. To hold two traces against each other, use compare."
     )
-    flags = add_verb(verbs, "trace", main, text)
+    flags = add_verb(verbs, "trace", print_trace, about)
     flags.for_more = "measure compare A B"
-    add = flags.add_argument
-    add("name", metavar="NAME", help="an imported trace, by its folder in data/traces")
-    text = "the number of operators to list (default: %(default)s)"
-    add("--operators", type=parse_count, default=10, metavar="N", help=text)
+    flags.add_argument("name", metavar="NAME", help="an imported trace, by its folder in data/traces")
+    about = "the number of operators to list (default: %(default)s)"
+    flags.add_argument("--operators", type=parse_count, default=10, metavar="N", help=about)
     add_formats(flags, {"--json": "print JSON (docs/json.md)", "--markdown": "print Markdown"})
 
 
-def main(asked: argparse.Namespace) -> int:
+def _parse_name(text: str) -> str:
+    if text != one_line(text) or len(text) > LONGEST_NAME:
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is not a name; use one line of at most {LONGEST_NAME} characters"
+        )
+    return text
+
+
+def import_traces(asked: argparse.Namespace) -> int:
+    """Return exit code 0. Raises UserError for bad input."""
+    from measure.traces.summary import summarise  # late: it imports torch
+
+    if len(set(asked.files)) < len(asked.files):
+        raise UserError("FILE: the same file is named twice; name each once")
+    chips = store.chip_names(asked.data)
+    chip = None if asked.chip is None else store.chosen_chip(asked.chip, chips)
+    said = store.Said(chip, asked.name, asked.source, asked.licence)
+    if not asked.plan:
+        check_writable(asked.data)
+    for found in (summarise(trace) for name in asked.files for trace in reading.read(Path(name))):
+        devices = store.device_rows(found, chips, said)
+        folder = None if asked.plan else store.put(asked.data, store.TraceRows(devices, found.steps, found.operators))
+        if asked.json:
+            print(json.dumps(import_as_json(found, devices, folder), allow_nan=False))
+        else:
+            print("\n".join(import_lines(found, devices, folder)))
+    if not asked.json and not asked.plan:
+        print(f"Next: {as_called('report')}{data_flag(asked.data)}")
+    return 0
+
+
+def import_as_json(found: "TraceSummary", devices: list[TraceDevice], folder: Path | None) -> dict[str, Any]:
+    """Return the keys of ``docs/json.md``."""
+    first = devices[0]
+    return {
+        "file": str(found.trace.path),
+        "folder": None if folder is None else str(folder),
+        "chip": first.chip,
+        "device_name": first.device_name,
+        "devices": len(devices),
+        "network": first.network,
+        "rank": first.rank,
+        "world_size": first.world_size,
+        "torch": first.torch,
+        "steps": found.step_count,
+        "kernels": found.kernels,
+        "kernel_time_s": found.kernel_time_s,
+        "operator_share": found.operator_share,
+        "counted_share": found.counted_share,
+        "flop": found.of_a_step("flop"),
+        "other_flop": found.of_a_step("other_flop"),
+        "recompute_flop": found.of_a_step("recompute_flop"),
+        "kinds": found.by_kind(),
+        "without_counts": found.left_out(),
+        "left_out": dict(found.trace.left_out),
+    }
+
+
+def import_lines(found: "TraceSummary", devices: list[TraceDevice], folder: Path | None) -> list[str]:
+    """Return what was found as text."""
+    first, trace = devices[0], found.trace
+    chip = first.chip or (first.device_name and f"{first.device_name} (not in data/chips.csv; name it with --chip)")
+    rank = f", rank {first.rank} of {first.world_size}" if first.world_size > 1 else ""
+    several = f" ({len(devices)} devices)" if len(devices) > 1 else ""
+    head = f"{first.network or 'unnamed network (name it with --name)'} on {chip or 'an unknown chip'}{several}{rank}"
+    steps = f"{found.step_count} step{'s' if found.step_count != 1 else ''}"
+    result = [head, f"{steps}, {found.kernels} kernels, {latency(found.kernel_time_s)} of kernels in all"]
+    if found.kernels:
+        operator, counted = (percent(share or 0.0) for share in (found.operator_share, found.counted_share))
+        counts = f" and {counted} is counted" if trace.has_shapes else ""
+        result.append(f"of the kernels' time {operator} found its operator{counts}")
+    elif trace.work:
+        result.append("no kernels, only copies and fills of memory")
+    else:
+        result.append("no kernels: the times are the host's")
+    if trace.has_shapes:
+        work = [si(found.of_a_step(name), "FLOP") for name in ("flop", "other_flop", "recompute_flop")]
+        parts = f"{work[0]} of products, convolutions and attention, {work[1]} of others, {work[2]} recomputed"
+        result.append(f"a step: {parts}")
+    else:
+        result.append("no FLOP or bytes: the trace records no shapes; record it with record_shapes=True to count them")
+    kinds = found.by_kind()
+    result += ["", *_times("kind, in a step", kinds, sum(kinds.values()))]
+    if found.outside_s:
+        result.append(f"and {latency(found.outside_s)} of kernels that no step launched")
+    left = {reason: time_s for reason, time_s in found.left_out().items() if time_s}
+    if not trace.has_shapes:
+        left = {reason: time_s for reason, time_s in left.items() if reason in UNMATCHED}
+    if left:
+        total_s = sum(row.time_s for row in found.operators)
+        result += ["", *_times("without counts, in all", dict(list(left.items())[:MOST_LISTED]), total_s)]
+        if len(left) > MOST_LISTED:
+            result.append(f"and {len(left) - MOST_LISTED} more, {latency(sum(list(left.values())[MOST_LISTED:]))}")
+        if BEFORE in left:
+            result.append("The GPU still ran an earlier step as the recording began: synchronise before each step.")
+    result += [f"left out: {number} {reason}" for reason, number in trace.left_out.items()]
+    return [*result, "" if folder is None else f"into {folder}"]
+
+
+def _times(head: str, times_s: Mapping[str, float], total_s: float) -> list[str]:
+    rows = [(name, latency(time_s), percent(time_s / total_s)) for name, time_s in times_s.items() if time_s]
+    return aligned([(head, "time", "share"), *rows], ("time", "share")) if rows else []
+
+
+def print_trace(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
     trace = read_stepped(asked.data, asked.name)
     roof = _roof(asked.data, trace)
