@@ -27,7 +27,7 @@ from measure.run.task import RunCache
 from measure.run.worker import BudgetSpent, needs_fresh
 from measure.timing.sampling import sample
 from measure.timing.stopwatch import Stopwatch
-from measure.verbs.measure import make_request, make_sampling, parser
+from measure.verbs.run_flags import make_request, make_sampling, parser
 
 WORKLOADS = Workloads(ROOT / "data")
 COUNTED = {

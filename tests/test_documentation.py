@@ -33,7 +33,7 @@ from measure.machine import devices
 from measure.published.records import Chip
 from measure.verbs import model as one_model
 from measure.verbs.flags import VERBS, parser_of
-from measure.verbs.measure import parser as measure_parser
+from measure.verbs.run_flags import parser as measure_parser
 from report import __main__ as report_command
 from report import dictionary, facts
 from roofwright.__main__ import PARTS

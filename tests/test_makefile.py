@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from helpers.places import ROOT
 
-from measure.verbs.measure import check_together, parser
+from measure.verbs.run_flags import check_together, parser
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
 
@@ -32,4 +32,4 @@ def test_gpu_check_runs_the_tests_for_a_gpu_and_measures_and_fails_if_either_fai
     _, package, *flags = shlex.split(measured.partition("|")[2])
     asked = parser().parse_args(flags)
     check_together(asked)
-    assert (package, asked.device, asked.budget) == ("measure", "cuda", "90s")
+    assert (package, asked.device, asked.budget) == ("measure", "cuda", 90)

@@ -3,6 +3,7 @@
 import argparse
 import copy
 import json
+import secrets
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,10 +47,10 @@ from measure.run.worker import Worker, classify
 from measure.timing.calls import without_gradients
 from measure.timing.sampling import ROUND_SAMPLING, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
-from measure.verbs import measure as arguments
 from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
-from measure.verbs.changes import read_earlier
 from measure.verbs.flags import Verbs, add_verb, check_writable, parse_batch_size, parse_folder_name, parse_time
+from measure.verbs.listing import read_earlier
+from measure.verbs.run_flags import make_sampling, resolve_request_of_one, with_defaults
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 from roofwright.command_line import data_flag
 
@@ -95,7 +96,7 @@ def main(flags: argparse.Namespace) -> int:
     environment = current(device, threads)
     request.check_device(environment)
     folder = machine_folder(flags.data, flags.machine, environment)
-    cache = RunCache(Workloads(flags.data), folder, environment, arguments.make_seed(None))
+    cache = RunCache(Workloads(flags.data), folder, environment, secrets.randbelow(10**6))
     before = read_earlier(cache, request)
     print(*before.announcements(), sep="\n", end="\n" if before.codes else "", file=sys.stderr)
     tasks = tasks_to_do(cache, request)
@@ -125,10 +126,10 @@ def main(flags: argparse.Namespace) -> int:
 def make_request(flags: argparse.Namespace) -> tuple[Request, Sampling]:
     """Return a request for one round of each cell of one model, and when a round has enough samples."""
     given = {name: getattr(flags, name) for name in ("batch_sizes", "precisions", "data", "call_limit")}
-    quick = arguments.with_defaults(models=[flags.model], variants=[EAGER], sections=SECTIONS, quick=True, **given)
-    request = arguments.resolve_request_of_one("NAME", quick)
+    quick = with_defaults(models=[flags.model], variants=[EAGER], sections=SECTIONS, quick=True, **given)
+    request = resolve_request_of_one("NAME", quick)
     request = replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
-    return request, arguments.make_sampling(quick)
+    return request, make_sampling(quick)
 
 
 def first_cell(request: Request) -> Cell:

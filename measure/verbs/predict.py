@@ -30,8 +30,8 @@ from measure.run import runner
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
-from measure.verbs import measure as measuring
 from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, parse_batch_size, parse_count
+from measure.verbs.run_flags import resolve_request_of_one, with_defaults
 from measure.verbs.terminal import aligned, make_console, markdown, name_first
 
 RATE = "inputs/s"  # the head of its column, unless tokens or prompts are predicted
@@ -220,7 +220,7 @@ def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
 
 def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace, counted: Calls) -> list[Key]:
     """Return the calls of the model of this name, given for ``flag``; add those to ``counted`` that it lacks."""
-    model = measuring.resolve_request_of_one(flag, measuring.with_defaults(models=[name], data=asked.data)).models[0]
+    model = resolve_request_of_one(flag, with_defaults(models=[name], data=asked.data)).models[0]
     shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
     keys = [Key(model.name, shape, batch, stored, asked.training) for batch in batches]
     home = Workloads(asked.data) if model.source == OWN else Workloads(asked.data, COUNTED)

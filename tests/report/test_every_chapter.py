@@ -11,7 +11,7 @@ from helpers.places import ROOT
 from helpers.world import CPU, GPU, WORLD, mutated, nothing, world
 
 from measure.verbs.flags import VERBS, parser_of
-from measure.verbs.measure import make_request, parser
+from measure.verbs.run_flags import make_request, parser
 from report import facts
 from report.display import Missing
 from report.stats.value import agreement, bound

@@ -16,7 +16,7 @@ from helpers.world import change_rows
 
 from measure.domain.models import QUICK, STORY
 from measure.verbs.flags import VERBS, parser_of
-from measure.verbs.measure import parser
+from measure.verbs.run_flags import parser
 from report import facts
 from report.engine.project import KNOWN, OWN
 from report.paper import REFERENCE, load

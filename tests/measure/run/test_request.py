@@ -6,7 +6,7 @@ import pytest
 from helpers.rows import ENVIRONMENT
 
 from measure.errors import UserError
-from measure.verbs.measure import make_request, parser
+from measure.verbs.run_flags import make_request, parser
 
 T4 = replace(ENVIRONMENT, device="cuda", name="Tesla T4", capability="7.5")
 EMULATED = r"Tesla T4 has no units for bf16 \(compute capability 7\.5\); use fp32 or fp16"

@@ -15,7 +15,7 @@ from measure.run import processes, worker
 from measure.run.processes import IsolatedProcess
 from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.worker import BudgetSpent, Channel, Worker, classify, needs_fresh
-from measure.verbs.measure import make_sampling, parser
+from measure.verbs.run_flags import make_sampling, parser
 
 ALEXNET, SQUEEZENET = catalog.find(["alexnet", "squeezenet1_0"])
 COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)

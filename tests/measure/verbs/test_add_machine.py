@@ -13,7 +13,7 @@ from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.domain.models import BUILT_IN, MEASURED_SHAPES
 from measure.errors import UserError
 from measure.verbs import sharing
-from measure.verbs.measure import make_request, parser
+from measure.verbs.run_flags import make_request, parser
 
 DATA = Path("cache")
 OTHER = replace(ENVIRONMENT, hardware_id="h2", name="Other chip")

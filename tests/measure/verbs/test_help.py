@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from helpers.places import GOLDEN, ROOT
@@ -21,6 +23,11 @@ def test_every_verb_has_its_help(golden, capsys, name):
     with pytest.raises(SystemExit, match="0"):
         command.main([*name.split("-", 1)[1:], "--help"])
     golden(name, capsys.readouterr().out)
+
+
+def test_no_help_waits_for_torch():
+    code = "import sys; from measure.verbs import flags, run_flags; [*map(flags.parser_of, flags.VERBS)]"
+    assert subprocess.run([sys.executable, "-c", f"{code}; sys.exit('torch' in sys.modules)"], cwd=ROOT).returncode == 0
 
 
 SECTIONS = {

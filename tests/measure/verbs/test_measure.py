@@ -12,7 +12,7 @@ from measure.machine.environment import current, installed_version
 from measure.run.worker import Worker
 from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample
-from measure.verbs.measure import make_request, parser
+from measure.verbs.run_flags import make_request, parser
 
 SMALL = "--device cpu --models squeezenet1_0 --batch-sizes 1 --variants eager --seed 1"
 

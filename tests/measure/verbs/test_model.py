@@ -11,8 +11,9 @@ from measure.machine.environment import current
 from measure.roofs import roofs
 from measure.run.task import RunCache
 from measure.timing.sampling import Sampling
+from measure.verbs import model as one_model
 from measure.verbs.flags import parser_of
-from measure.verbs.model import arguments, make_request, tasks_to_do
+from measure.verbs.model import make_request, tasks_to_do
 
 OWN = "tests.helpers.small_network:network"
 """A convolution of 3 by 8 channels and 3 by 3 on 16 by 16 pixels, a ReLU, and a layer of 8 * 14 * 14 by 10."""
@@ -27,7 +28,7 @@ ONE_CORE = ["--device", "cpu", "--threads", "1"]
 def brief(monkeypatch):
     """A cell is sampled for a tenth of a second."""
     sampling = Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.1)
-    monkeypatch.setattr(arguments, "make_sampling", lambda _: sampling)
+    monkeypatch.setattr(one_model, "make_sampling", lambda _: sampling)
 
 
 @pytest.mark.slow
