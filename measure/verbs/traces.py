@@ -16,8 +16,6 @@ from measure.domain.step_parts import COMMUNICATION, MEMORY, StepPart, differenc
 from measure.domain.values import latency, percent, plain, si
 from measure.errors import UserError, as_called, one_line
 from measure.published.records import Chip
-from measure.traces import reading, store
-from measure.traces.matching import BEFORE, UNMATCHED
 from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, parse_count
 from measure.verbs.terminal import Line, Table, aligned, markdown, text
 from roofwright.command_line import data_flag
@@ -72,6 +70,7 @@ def _parse_name(text: str) -> str:
 
 def import_traces(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
+    from measure.traces import reading, store
     from measure.traces.summary import summarise  # late: it imports torch
 
     if len(set(asked.files)) < len(asked.files):
@@ -122,6 +121,8 @@ def import_as_json(found: "TraceSummary", devices: list[TraceDevice], folder: Pa
 
 def import_lines(found: "TraceSummary", devices: list[TraceDevice], folder: Path | None) -> list[str]:
     """Return what was found as text."""
+    from measure.traces.matching import BEFORE, UNMATCHED
+
     first, trace = devices[0], found.trace
     chip = first.chip or (first.device_name and f"{first.device_name} (not in data/chips.csv; name it with --chip)")
     rank = f", rank {first.rank} of {first.world_size}" if first.world_size > 1 else ""
