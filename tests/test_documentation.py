@@ -162,7 +162,7 @@ PARSERS = {
 
 
 def parse_it(beginning, words):
-    PARSERS[beginning].parse_args(words)
+    PARSERS[beginning].parse_args(["1" if word == "N" else word for word in words])
 
 
 def say_what_it_would_do(_, words):
