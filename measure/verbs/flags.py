@@ -35,10 +35,10 @@ VERBS = {
     "pack": Verb("sharing", "FILE.zip", "put a machine's measurements into a zip, for somebody who adds it"),
     "share": Verb("sharing", "", "pack a machine's measurements, check them, and say how to send them"),
     "add-machine": Verb("sharing", "FOLDER|ZIP", "check another person's measurements, and add them to the cache"),
-    "add-published": Verb("add_published", "FILE", "check a table of published GPU timings, and add it to the cache"),
+    "add-published": Verb("published", "FILE", "check a table of published GPU timings, and add it to the cache"),
     "fit": Verb("upkeep", "", "fit the prediction of latencies to all timed cells, and check it"),
     "predict": Verb("predict", "MODEL", "the least and the likely time of a model on chips that were not measured"),
-    "count-published": Verb("count_published", "", "count the models of published timings, at their input sizes"),
+    "count-published": Verb("published", "", "count the models of published timings, at their input sizes"),
     "forget": Verb("upkeep", "MODEL", "remove a model's measurements and counts from the cache"),
     "doctor": Verb("upkeep", "", "find what would spoil a measurement on this machine, and say how to fix it"),
 }

@@ -1,41 +1,68 @@
-"""Count the models of published timings: ``measure count-published``."""
+"""What others published: ``measure add-published`` and ``measure count-published``."""
 
 import argparse
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from measure.cache.schema import file_of
 from measure.domain.values import si
 from measure.errors import as_called
 from measure.machine.device import Device
-from measure.published import count
-from measure.published.records import PublishedCount
+from measure.published import add, count
+from measure.published.records import PublishedCount, PublishedTiming
 from measure.run import runner
 from measure.run.task import Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 from measure.verbs.flags import Verbs, add_verb, check_writable, parse_time
-from measure.verbs.terminal import make_console, stop_as_by_ctrl_c
+from measure.verbs.terminal import make_console, name_first, stop_as_by_ctrl_c
 from roofwright.command_line import INTERRUPTED, data_flag
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare count-published."""
-    text = (
+    """Declare add-published and count-published."""
+    about = (
+        "Check a CSV table of published measurements, with the columns of one of the tables of "
+        "data/published/measurements (docs/data.md), and add its rows. Any delimiter; latency_ms is converted. Adds "
+        "nothing if a row is wrong or faster than its chip."
+    )
+    flags = add_verb(verbs, "add-published", add_published, about)
+    flags.add_argument("file", metavar="FILE", help="the table")
+    about = "replace rows that have the same key but other values"
+    flags.add_argument("--replace", action="store_true", help=about)
+    about = (
         "Count FLOP and bytes of the models in data/published/measurements, forward and backward, for one input at "
         "fp32. Stop it at any time: the same command resumes."
     )
-    flags = add_verb(verbs, "count-published", main, text)
-    add = flags.add_argument
-    add("--models", nargs="+", default=["*"], metavar="GLOB", help="count only these (default: all)")
-    add("--budget", type=parse_time, metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
-    add("--force", action="store_true", help="count again what has been counted")
+    flags = add_verb(verbs, "count-published", count_published, about)
+    flags.add_argument("--models", nargs="+", default=["*"], metavar="GLOB", help="count only these (default: all)")
+    about = "stop after this time, such as 90s, 10m or 1h30m"
+    flags.add_argument("--budget", type=parse_time, metavar="TIME", help=about)
+    flags.add_argument("--force", action="store_true", help="count again what has been counted")
 
 
-def main(flags: argparse.Namespace) -> int:
+def add_published(flags: argparse.Namespace) -> int:
+    """Return exit code 0. Raises UserError for bad input, with nothing added."""
+    file = Path(flags.file)
+    record, rows = add.read(file, flags.data)
+    check_writable(flags.data)
+    new = add.put(file, record, rows, flags.data, flags.replace)
+    rest = ": the others are there or repeat a row" if len(new) < len(rows) else ""
+    print(f"Added {len(new)} of {len(rows)} rows to {file_of(record, flags.data)}{rest}")
+    if wrong := add.contradictions(rows):
+        print(f"Rate × time is not the batch in {len(wrong)} of {len(rows)} rows: {name_first(wrong)}")
+    if new:
+        print(f"Check that bib/references.bib has an entry for {', '.join(sorted({row.source for row in new}))}.")
+    if new and record is PublishedTiming:
+        print(f"Next: {as_called('measure count-published')}{data_flag(flags.data)}")
+    return 0
+
+
+def count_published(flags: argparse.Namespace) -> int:
     """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
     deadline = time.monotonic() + flags.budget if flags.budget else None
     shapes, counted = count.timed(flags.data, flags.models), set() if flags.force else count.counted(flags.data)
