@@ -63,14 +63,14 @@ class CommandLine(argparse.ArgumentParser):
         if exclusive := re.fullmatch(r"argument (.+?): not allowed with argument (.+)", message):
             raise UserError(f"{exclusive[2]} and {exclusive[1]}: print in different ways; give one of them")
         problem, hint = " ".join(message.removeprefix("argument ").split()), ""
-        if "; " in problem:  # a flag's type says what to do
-            raise UserError(problem)
         if stray := re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL):
             word = stray[1].partition("=")[0]
             problem = f"there is no flag {word}" if word.startswith("-") else f"nothing is expected at {word!r}"
             hint = did_you_mean(word, self._option_string_actions) or (
                 self.for_more and f"; use {as_called(self.for_more)}"
             )
+        elif "; " in problem:  # a flag's type says what to do
+            raise UserError(problem)
         raise UserError(f"{problem}{hint or f'; see {self.prog} --help'}")
 
 
