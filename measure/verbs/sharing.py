@@ -112,11 +112,10 @@ def _pack(flags: argparse.Namespace) -> tuple[MachineFolder, Path]:
 def find_machine(data: Path, name: str | None) -> MachineFolder:
     """Return the machine of this name, else the one measured last. Raises UserError without measurements."""
     known = machine_names(data)
-    names = chosen("--machine", [name] if name else known, known)
     if not known:
         raise UserError(f"--data: no measurements in {data}; run {as_called('measure')}{data_flag(data)} first")
     # The machine measured last, as in the paper: a clone also holds a machine of the project
-    folders = [MachineFolder(data, each) for each in names]
+    folders = [MachineFolder(data, each) for each in chosen("--machine", [name] if name else known, known)]
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
     if not any(map(machine.rows, (Run, RoofMeasurement))):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with {as_called('measure')}")

@@ -216,7 +216,7 @@ VERBS = {
     "pack": [
         ("nowhere/box.zip", "nowhere/box.zip cannot be written"),
         ("--machine box", "data/machines/box: nothing was measured", another_machine),
-        ("--data none", "no measurements in none"),
+        *((words, "no measurements in none") for words in ("--data none", "--machine box --data none")),
     ],
 }  # fmt: skip
 
