@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import NamedTuple, TypeAlias
 
+from measure.domain import variants
 from measure.domain.models import BUILT_IN
 from measure.domain.words import EAGER
 from measure.errors import UserError, as_called, by_spaces, quote, unknown
@@ -141,8 +142,6 @@ def completion(shell: str, measuring: CommandLine) -> str:
 
     Raises UserError without shtab, and for a shell that shtab does not know.
     """
-    from measure.domain import variants
-
     try:
         import shtab
     except ImportError:
