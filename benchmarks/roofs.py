@@ -18,9 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from process import prepare
-
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+
+from process import prepare
 
 from measure.cache.records import Environment
 from measure.domain.words import STREAM_ARRAYS, SUSTAINED

@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from process import apart, peak_byte
-
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 import scale
+from process import apart, peak_byte
 
 ROOT = Path(__file__).parents[1]
 HTML_LIMIT_BYTE, MANY_HTML_LIMIT_BYTE = 5_000_000, 6_000_000

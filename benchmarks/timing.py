@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from statistics import median
 
-from process import apart, prepare
-
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+
+from process import apart, prepare
 
 from measure.domain.latency import Cell
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE

@@ -137,7 +137,7 @@ class Operator(WorkloadPart):
 class ProgramCount:
     """The count of multiply-adds (``_mac``, 2 FLOP each) by a counting program, for one model at batch size 1.
 
-    All rows come from one run of ``benchmarks/counting_programs.py``. A row that is not ``ok`` has only a reason.
+    All rows come from one run of ``scripts/counting_programs.py``. A row that is not ``ok`` has only a reason.
     """
 
     environment_id: schema.EnvironmentId
@@ -162,7 +162,7 @@ class CaseCount:
     """What a counting program prints for a small network of `docs/counting.md`, where programs disagree.
 
     A program that prints multiply-adds has twice their number here. All rows come from one run of
-    ``benchmarks/counting_programs.py``. A row that is not ``ok`` has only a reason.
+    ``scripts/counting_programs.py``. A row that is not ``ok`` has only a reason.
     """
 
     case: Annotated[str, "the network, by its heading"]

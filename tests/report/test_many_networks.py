@@ -1,11 +1,10 @@
 """A cache of more networks than a figure or a list has room for: how many are shown, and that the caption says so."""
 
-import importlib
 import re
-import sys
 
 import pandas as pd
 import pytest
+import scale
 from helpers.places import ROOT
 
 from measure.domain.names import model_name
@@ -30,9 +29,8 @@ NUMBERS = {12: "twelve", display.DRAWN: "thirty", display.LISTED: "a hundred"}
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory):
-    sys.path.insert(0, str(ROOT / "benchmarks"))
     folder = tmp_path_factory.mktemp("scale")
-    importlib.import_module("scale").write(folder, MODELS, machines=1, rows=0, detailed=DETAILED)
+    scale.write(folder, MODELS, machines=1, rows=0, detailed=DETAILED)
     return load(folder / "data", ROOT / "bib" / "references.bib", everything=True)
 
 

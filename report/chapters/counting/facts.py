@@ -94,7 +94,7 @@ def of(paper: Paper) -> Counting:
 
 
 def _of_networks(paper: Paper) -> tuple[Ours, Others]:
-    source = Source("workload/counting_programs.csv", "all models", "python benchmarks/counting_programs.py")
+    source = Source("workload/counting_programs.csv", "all models", "python scripts/counting_programs.py")
     scored = scores(with_deviations(paper.counting_programs))
     own = list(each(matching(scored, program=OURS)))
     others = scored[(scored.program != OURS) & (scored.counted > 0)]
@@ -115,7 +115,7 @@ def _of_networks(paper: Paper) -> tuple[Ours, Others]:
 
 
 def _of_cases(paper: Paper) -> Cases:
-    source = Source("workload/counting_cases.csv", "all cases", "python benchmarks/counting_programs.py --cases")
+    source = Source("workload/counting_cases.csv", "all cases", "python scripts/counting_programs.py --cases")
     rows = paper.counting_cases[paper.counting_cases.forward_flop.notna()]
     right = rows[rows.forward_flop == rows.right_flop].groupby("program").case.nunique()
     right = right.reindex(rows.program.unique(), fill_value=0)

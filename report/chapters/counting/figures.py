@@ -16,7 +16,7 @@ TICKS = (-100, -10, -1, 0, 1, 10, 100)
 @display.figure
 def deviations(paper: Paper) -> dict[str, Any]:
     found = with_deviations(paper.counting_programs)
-    found = display.required(found[found.deviation.notna()], "python benchmarks/counting_programs.py")
+    found = display.required(found[found.deviation.notna()], "python scripts/counting_programs.py")
     rows = found[["model", "family", "published_mac", "forward_mac"]].assign(
         program=found.program.map(program_name), off=100 * found.deviation.astype(float)
     )

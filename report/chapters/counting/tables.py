@@ -9,7 +9,7 @@ from report.paper import Paper
 from report.paper.frames import each, extremes
 from report.pipe import NONE, cited, known, pipe
 
-COMMAND = "python benchmarks/counting_programs.py"
+COMMAND = "python scripts/counting_programs.py"
 
 
 def _signed(deviation: float) -> str:

@@ -1,7 +1,7 @@
 """Compares this program with other counting programs on torchvision's classification models: accuracy, time, memory.
 
-    python benchmarks/counting_programs.py
-    python benchmarks/counting_programs.py --cases    # the small networks of docs/counting.md instead
+    python scripts/counting_programs.py
+    python scripts/counting_programs.py --cases    # the small networks of docs/counting.md instead
 
 Each counting program runs in a process of its own, one after another, and counts one model after another at batch size
 1 and the size of its default weights, in eval mode without gradients and with torch's fused inference path of attention
@@ -153,7 +153,7 @@ def show_memory(name: str, byte: float) -> None:
 
 def parser() -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(
-        prog="python benchmarks/counting_programs.py",
+        prog="python scripts/counting_programs.py",
         description="Count torchvision's classification models with this program and with others, compare with what "
         "torchvision publishes, and keep the results as CSV. All models take about ten minutes and 8 GB of memory.",
         epilog="The other counting programs: pip install -e '.[benchmark]'",

@@ -1,6 +1,6 @@
 """Write a cache of many models, machines and published rows, to see how the programs bear it.
 
-    python benchmarks/scale.py FOLDER [--models 2000] [--machines 60] [--rows 100000]
+    python scripts/scale.py FOLDER [--models 2000] [--machines 60] [--rows 100000]
     python -m report --data FOLDER/data --out FOLDER/site --force
 
 The rows are the project's own, varied: a model is one of the reference's with all counts times a whole number and its
