@@ -21,7 +21,6 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-import decoder
 from peers import COUNTERS, Counter
 from process import apart, peak_byte, prepare
 
@@ -143,12 +142,8 @@ def show_scores(results: Sequence[ProgramCount]) -> None:
         verdict = "within" if ratio <= 1 else "ABOVE"
         taken = f"{ours.count_s:.2f} s, {verdict} {peer_s:.2f} s; {ratio:.2f} times fvcore's forward"
         print(f"{'forward, backward, bytes and layers':42}{taken}")
-    show_memory("peak memory of that", ours.peak_byte)
-
-
-def show_memory(name: str, byte: float) -> None:
-    verdict = "within" if byte <= MEMORY_LIMIT_BYTE else "ABOVE"
-    print(f"{name:42}{byte / 1e9:.2f} GB, {verdict} {MEMORY_LIMIT_BYTE / 1e9:g} GB")
+    verdict = "within" if ours.peak_byte <= MEMORY_LIMIT_BYTE else "ABOVE"
+    print(f"{'peak memory of that':42}{ours.peak_byte / 1e9:.2f} GB, {verdict} {MEMORY_LIMIT_BYTE / 1e9:g} GB")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -198,11 +193,6 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"written: {out}")
     print()
     show_scores(results)
-    counted = apart(decoder.count, decoder.Sizes())
-    size = f"a decoder of {counted.parameter_count / 1e9:.2f} billion parameters"
-    print(f"{size:42}{counted.count_s:.2f} s, {counted.forward_flop / 1e12:.1f} TFLOP forward, ", end="")
-    print(f"{counted.backward_flop / 1e12:.1f} TFLOP backward")
-    show_memory("peak memory of that", counted.peak_byte)
 
 
 def main(arguments: Sequence[str]) -> int:
