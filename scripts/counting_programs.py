@@ -123,14 +123,16 @@ def show_scores(results: Sequence[ProgramCount]) -> None:
     from report.chapters.counting import facts
     from report.paper import frame
 
-    scores = facts.scores(facts.with_deviations(frame(list(results), ProgramCount))).set_index("program")
+    counts = frame(list(results), ProgramCount)
+    costs = counts.groupby("program").agg({"build_s": "sum", "peak_byte": "max"})
+    scores = facts.scores(facts.with_deviations(counts)).set_index("program").join(costs)
     header = ["right", "equal", "parameters", "not counted", "counting", "with building", "peak memory"]
     print(f"{'':18}" + "".join(f"{name:>14}" for name in header))
     for counter, row in scores.iterrows():
         same = "-" if row.same_parameters != row.same_parameters else f"{row.same_parameters:.0f}"
-        cells = [f"{row.right} of {row.models}", row.equal, same, row.models - row.counted]
+        cells = [f"{row.right:.0f} of {row.models:.0f}", f"{row.equal:.0f}", same, f"{row.models - row.counted:.0f}"]
         cells += [f"{row.count_s:.2f} s", f"{row.count_s + row.build_s:.2f} s", f"{row.peak_byte / 1e9:.2f} GB"]
-        print(f"{counter:18}" + "".join(f"{cell!s:>14}" for cell in cells))
+        print(f"{counter:18}" + "".join(f"{cell:>14}" for cell in cells))
     print("right: within 1 % of the published MACs, or their rounding; equal: within their rounding\n")
     ours = scores.loc[facts.OURS]
     exact = min(ours.equal, ours.same_parameters)
