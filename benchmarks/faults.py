@@ -1,4 +1,4 @@
-"""Damages tables, archives and flags at random and counts what is not answered with a result or one sentence.
+"""Damages tables, archives and flags at random, and counts the tries without a result or one sentence.
 
     python benchmarks/faults.py
     python benchmarks/faults.py --quick --seed 7
@@ -15,15 +15,16 @@ import contextlib
 import io
 import shutil
 import sys
-import tempfile
 import traceback
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+
+from harness import ROOT, Failure, count
 
 from measure import __main__ as measuring
 from measure.cache.folders import Workloads
@@ -32,7 +33,6 @@ from measure.errors import UserError
 from measure.published import contributed_checks
 from report.paper import load
 
-ROOT = Path(__file__).parents[1]
 WORLD = ROOT / "tests" / "data" / "world"
 REFERENCES = ROOT / "bib" / "references.bib"
 MOST_CHARACTERS = 400
@@ -41,25 +41,27 @@ CELLS = (
     '"', "1_000", " ", "ok", "error", "2026-13-99",
 )  # fmt: skip
 FLAGS = ("--batch-sizes", "--threads", "--seed", "--budget", "--target", "--models", "--precisions", "--variants")
-TRIES = {"damaged cells": 4500, "damaged bytes": 500, "hostile archives": 200, "odd flags": 220}
 QUICK = 20
 
 Answer = Callable[[], object]
 
 
-def sentence_of(answer: Answer) -> tuple[str, str]:
-    """Return the sentence that an action ends with, and what is wrong with it; empty texts for none."""
+def end_of(answer: Answer, *, needs_line: bool) -> str:
+    """Return whether an action is done or refused. Raises Failure if the refusal is not one good sentence."""
     try:
         answer()
     except UserError as problem:
         text = str(problem)
-        wrong = f"{len(text)} characters" if len(text) > MOST_CHARACTERS else "two lines" if "\n" in text else ""
-        return text, wrong
+        if len(text) > MOST_CHARACTERS or "\n" in text:
+            raise Failure(f"{len(text)} characters: {text[:300]}") from None
+        if needs_line and ", line " not in text:
+            raise Failure(f"no line: {text[:300]}") from None
+        return "refused"
     except Exception:
         lines = traceback.format_exc().strip().splitlines()
         place = next((f", {line.strip()}" for line in lines[::-1] if "/measure/" in line or "/report/" in line), "")
-        return "", lines[-1] + place
-    return "", ""
+        raise Failure(lines[-1] + place) from None
+    return "done"
 
 
 def command(words: Sequence[str]) -> Answer:
@@ -91,7 +93,7 @@ def table_of(chance: Random, data: Path) -> Path:
     return chance.choice(sorted(path for path in data.rglob("*.csv") if path.stat().st_size))
 
 
-def damaged_cell(chance: Random, data: Path) -> tuple[Answer, bool]:
+def damaged_cell(chance: Random, data: Path) -> Answer:
     table = table_of(chance, data)
     lines = table.read_text("utf-8").splitlines()
     line = chance.randrange(1, len(lines))
@@ -99,19 +101,19 @@ def damaged_cell(chance: Random, data: Path) -> tuple[Answer, bool]:
     cells[chance.randrange(len(cells))] = chance.choice(CELLS)
     lines[line] = ",".join(cells)
     table.write_text("\n".join(lines) + "\n", "utf-8")
-    return reading(table, data), True
+    return reading(table, data)
 
 
-def damaged_bytes(chance: Random, data: Path) -> tuple[Answer, bool]:
+def damaged_bytes(chance: Random, data: Path) -> Answer:
     table = table_of(chance, data)
     content = bytearray(table.read_bytes())
     for _ in range(chance.randrange(1, 9)):
         content[chance.randrange(len(content))] = chance.randrange(256)
     table.write_bytes(content[: chance.randrange(len(content))] if chance.random() < 0.5 else content)
-    return reading(table, data), False
+    return reading(table, data)
 
 
-def hostile_archive(chance: Random, data: Path) -> tuple[Answer, bool]:
+def hostile_archive(chance: Random, data: Path) -> Answer:
     file = data / "box.zip"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for table in chance.choice(sorted((data / "machines").iterdir())).glob("*.csv"):
@@ -120,43 +122,39 @@ def hostile_archive(chance: Random, data: Path) -> tuple[Answer, bool]:
     if chance.random() < 0.7:
         content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
     file.write_bytes(content[: chance.randrange(len(content))] if chance.random() < 0.3 else content)
-    return command(["add-machine", str(file), "--data", str(data / "new")]), False
+    return command(["add-machine", str(file), "--data", str(data / "new")])
 
 
-def odd_flag(chance: Random, data: Path) -> tuple[Answer, bool]:
+def odd_flag(chance: Random, data: Path) -> Answer:
     value = "".join(chance.choice("0123456789-+.,;*[]x%\n\t٣é ") for _ in range(chance.randrange(1, 80)))
     words = ["--plan", "--device", "cpu", f"{chance.choice(FLAGS)}={value}", "--data", str(data / "none")]
-    return command(words), False
+    return command(words)
 
 
-FAULTS = dict(zip(TRIES, (damaged_cell, damaged_bytes, hostile_archive, odd_flag), strict=True))
+FAULTS = {
+    "damaged cells": (damaged_cell, 4500),
+    "damaged bytes": (damaged_bytes, 500),
+    "hostile archives": (hostile_archive, 200),
+    "odd flags": (odd_flag, 220),
+}
+"""How to damage a copy of the cache, and how many tries a whole run has."""
+
+
+def attempt(kind: str, chance: Random, folder: Path) -> str:
+    damage, _ = FAULTS[kind]
+    answer = damage(chance, Path(shutil.copytree(WORLD, folder / "data")))
+    return end_of(answer, needs_line=kind == "damaged cells")
 
 
 def main(argv: Sequence[str]) -> int:
     """Print a table of tried and failed. Exit code 0, or 1 if something failed."""
-    flags = argparse.ArgumentParser(description="Damage what people bring, and count what is not said in a sentence.")
+    flags = argparse.ArgumentParser(description="Damage files and flags, and count what is not refused in a sentence.")
     flags.add_argument("--quick", action="store_true", help=f"{QUICK} tries of each kind")
     flags.add_argument("--seed", type=int, default=1, metavar="N", help="of the damage (default: %(default)s)")
     chosen = flags.parse_args(argv)
-    chance, failed = Random(chosen.seed), 0
-    print("| kind | tried | refused | failed |\n|---|--:|--:|--:|")
-    for kind, fault in FAULTS.items():
-        refused, wrong = 0, Counter[str]()
-        tries = QUICK if chosen.quick else TRIES[kind]
-        for _ in range(tries):
-            with tempfile.TemporaryDirectory() as temporary:
-                data = Path(shutil.copytree(WORLD, Path(temporary) / "data"))
-                answer, needs_line = fault(chance, data)
-                text, problem = sentence_of(answer)
-                if text and needs_line and ", line " not in text and not problem:
-                    problem = "no line: " + text[:300]
-                refused += bool(text)
-                wrong.update([problem.replace(temporary, "")] if problem else [])
-        print(f"| {kind} | {tries} | {refused} | {wrong.total()} |", flush=True)
-        for problem, count in wrong.most_common():
-            print(f"  {count} times: {problem}", file=sys.stderr, flush=True)
-        failed += wrong.total()
-    return 1 if failed else 0
+    chance = Random(chosen.seed)
+    kinds = (kind for kind, (_, tries) in FAULTS.items() for _ in range(QUICK if chosen.quick else tries))
+    return int(count((kind, partial(attempt, kind, chance)) for kind in kinds) > 0)
 
 
 if __name__ == "__main__":

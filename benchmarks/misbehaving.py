@@ -1,38 +1,33 @@
-"""Own models that misbehave, and what a measurement of each comes to.
+"""Own models that misbehave, and how a measurement of each ends.
 
     python benchmarks/misbehaving.py
     python benchmarks/misbehaving.py --models hangs segfaults
 
-Each is measured in a run with a model that behaves. The run must end with a row or a refusal in one sentence of the
-one, with an ``ok`` row of the other unless the command refused to begin, and with no process left behind. Exit code 1
-if one did not.
+Each is measured in a run with a model that behaves. The run must end with a row of the one, or refuse it in one
+sentence. It must have an ``ok`` row of the other, unless the command refused to begin, and leave no process behind.
+Exit code 1 if one did not.
 """
 
 import argparse
-import os
-import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-
-import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure.cache.folders import MachineFolder
+from harness import Command, Failure, count
+
+from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Run
 from measure.errors import unknown
 
-ROOT = Path(__file__).parents[1]
 LIMIT_S = 300.0
 """How long a run may take on a busy machine; one alone on it takes about ten seconds."""
 
 MOST_CHARACTERS = 700
-"""Of a refusal: a model's name and reason, of which the second has 500 at most."""
+"""Of a refusal: a model's name, and its reason of 500 at most."""
 
-MARK = "ROOFWRIGHT_FAULT"
 SELECTION = "--device cpu --sections inference --variants eager --batch-sizes 1 --max-rounds 1 --call-limit 5s"
 
 PRELUDE = """
@@ -141,87 +136,40 @@ MODELS = {
 }  # fmt: skip
 
 
-def problem_of(name: str, folder: Path) -> tuple[str, str]:
-    """Measure a model in a folder. Return how it ended, and what is wrong with that; an empty text if nothing is."""
+def end_of(name: str, folder: Path) -> str:
+    """Measure a model in a folder. Return its status, or "refused". Raises Failure."""
     (folder / "odd.py").write_text(PRELUDE + MODELS[name])
     (folder / "sound.py").write_text(PRELUDE + making("pass"))
-    command = [sys.executable, "-m", "measure", *SELECTION.split(), "--models", "odd:net", "sound:net"]
-    mark = f"{os.getpid()}-{time.monotonic_ns()}"
-    paths = os.pathsep.join((str(ROOT), str(folder)))
-    environment = os.environ | {MARK: mark, "PYTHONPATH": paths, "TMPDIR": str(folder)}
-    with (folder / "out").open("w") as out, (folder / "error").open("w") as error:
-        run = subprocess.Popen(command, cwd=folder, stdout=out, stderr=error, env=environment, start_new_session=True)
-        try:
-            code = run.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            run.kill()
-            return "", f"held the run for more than {LIMIT_S:g} s"
-        finally:
-            left = _end_marked(mark)
-    said = (folder / "error").read_text(errors="replace").strip()
-    if left:
-        return "", f"{left} processes stayed"
-    last = said.rpartition("\n")[2]
+    words = [sys.executable, "-m", "measure", *SELECTION.split(), "--models", "odd:net", "sound:net"]
+    with Command(words, folder, folder) as run:
+        if not run.ends_within(LIMIT_S):
+            raise Failure(f"held the run for more than {LIMIT_S:g} s")
+        run.check_it_is_gone(10.0)  # that long for those that are just ending
+        code, error = run.process.returncode, run.error
+    last = error.rpartition("\n")[2]
+    if code not in (0, 2) or "Traceback" in error or (code == 2 and len(last) > MOST_CHARACTERS):
+        raise Failure(f"exit code {code}: {error[-300:]}")
     has_reason = code == 2 and last.startswith("without a result: ")  # and the other model was measured
-    if "Traceback" in said or (code == 2 and len(last) > MOST_CHARACTERS):
-        return "refused", f"refused with: {said[-300:]}"
     if code == 2 and not has_reason:
-        return "refused", "" if last.startswith("python -m measure: ") else f"refused with: {said[-300:]}"
-    if code not in (0, 2):
-        return "", f"exit code {code}: {said[-300:]}"
-    rows = MachineFolder(folder / "data", _only(folder / "data" / "machines")).rows(Run)
-    status = {row.model: row.status for row in rows}
-    wrong = not (has_reason or "odd:net" in status) or status.get("sound:net") != "ok"
-    return status.get("odd:net", "refused"), f"the rows are {status}" if wrong else ""
-
-
-def _only(folder: Path) -> str:
-    return next((path.name for path in folder.glob("*") if path.is_dir()), "none")
-
-
-def _end_marked(mark: str) -> int:
-    """End the processes that a run left behind, and return their number. Those that are just ending do not count."""
-    ends, left = time.monotonic() + 10.0, list[psutil.Process]()
-    while time.monotonic() < ends and (left := [*filter(_is_alive, _marked(mark))]):
-        time.sleep(0.1)
-    for process in left:
-        process.kill()
-    return len(left)
-
-
-def _marked(mark: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(MARK) == mark:
-                found.append(process)
-        except psutil.Error:  # of another user, or gone
-            continue
-    return found
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+        if not last.startswith("python -m measure: "):
+            raise Failure(f"refused with: {error[-300:]}")
+        return "refused"
+    folders = [MachineFolder(folder / "data", name) for name in machine_names(folder / "data")]
+    status = {row.model: row.status for each in folders for row in each.rows(Run)}
+    if not (has_reason or "odd:net" in status) or status.get("sound:net") != "ok":
+        raise Failure(f"the rows are {status}")
+    return status.get("odd:net", "refused")
 
 
 def main(argv: Sequence[str]) -> int:
     """Print how each model ended. Exit code 0, or 1 if one ended wrongly."""
     flags = argparse.ArgumentParser(description="Measure own models that misbehave.")
     flags.add_argument("--models", nargs="+", default=[*MODELS], metavar="NAME", help="some of them (default: all)")
-    chosen, failed = flags.parse_args(argv), 0
+    chosen = flags.parse_args(argv)
     for name in chosen.models:
         if name not in MODELS:
             raise unknown("--models", name, MODELS)
-        began = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            ended, problem = problem_of(name, Path(folder))
-        print(f"{name}: {problem or ended}; {time.monotonic() - began:.0f} s", flush=True)
-        failed += bool(problem)
-    print(f"{len(chosen.models)} models, {failed} ended wrongly")
-    return 1 if failed else 0
+    return int(count((name, partial(end_of, name)) for name in chosen.models) > 0)
 
 
 if __name__ == "__main__":
