@@ -1,35 +1,32 @@
-"""Compares the peak memory of a step, as counted without running it, with what the allocator gave out.
+"""Compares the peak memory of a step, as counted without running it, with an allocation trace.
 
     python benchmarks/memory.py
     python benchmarks/memory.py --device cuda --batch 64 --models 'resnet*' vit_b_32
 
-Counted are ``inference_peak_byte`` and ``training_peak_byte`` of ``measure.cache.records.Workload``. They are compared
-with real steps in fp32: a forward pass in eval mode without gradients; and forward pass, loss, backward pass and SGD
-with momentum, as the second step, which finds its momentum there and no gradients. Forward pass and step are those that
-are timed (``measure/timing/calls.py``). What a loss keeps is in the trace and not in the count, which starts from given
-gradients: of note where outputs are large (fcn_resnet50).
+``inference_peak_byte`` and ``training_peak_byte`` of ``measure.cache.records.Workload`` are compared with real steps in
+fp32, as they are timed (``measure/timing/calls.py``): a forward pass without gradients, and the second training step,
+which finds its momentum there and no gradients. The trace has what a loss keeps; the count, which starts from given
+gradients, has not. It shows where outputs are large (fcn_resnet50).
 
-The trace's peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most that was allocated at
-once during the step, as torch's profiler records it. Shown first is the peak apart from workspace, which depends on
-the library that serves an operator and not on the network; then the peak with it, in one more step, as the allocator of
-a GPU has it, and the operator that held the largest workspace at that moment.
+The peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most that was allocated at once, as
+torch's profiler records it. Workspace is left out: it depends on the library that serves an operator.
 
-Where devices keep different things, the count has what a CPU keeps. On a GPU dropout keeps a mask of one byte an
-element, not of a floating-point number, and attention with dropout keeps no matrix of weights: less than is counted
-for the audio transformers, whose layers train with dropout. In inference torch's GRU and plain RNN on a CPU multiply
-the inputs of all steps at once, which the count, step by step, does not have.
+The count has what a CPU keeps. On a GPU dropout keeps a mask of one byte an element instead of four, and attention with
+dropout keeps no matrix of weights, so the audio transformers train in less. In inference torch's GRU and plain RNN on a
+CPU multiply the inputs of all steps at once, which the count, step by step, does not have.
 """
 
 import argparse
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
@@ -42,62 +39,14 @@ from measure.errors import UserError
 from measure.machine import devices, processor
 from measure.models import catalog
 from measure.run.worker import classify
-from measure.timing.calls import measure_peak_byte, prepare
-
-if TYPE_CHECKING:
-    import torch
+from measure.timing.calls import prepare
 
 MODELS = (
-    "alexnet",
-    "vgg11",
-    "resnet18",
-    "resnet50",
-    "densenet121",
-    "googlenet",
-    "squeezenet1_0",
-    "shufflenet_v2_x1_0",
-    "mobilenet_v2",
-    "mobilenet_v3_large",
-    "efficientnet_b0",
-    "convnext_tiny",
-    "fcn_resnet50",
-    "vit_b_32",
-    "swin_t",
-    "torchaudio:hubert_base",
+    "alexnet vgg11 resnet18 resnet50 densenet121 googlenet squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v2 "
+    "mobilenet_v3_large efficientnet_b0 convnext_tiny fcn_resnet50 vit_b_32 swin_t torchaudio:hubert_base"
 )
-TRAINING = "training"
-
-ON_A_GPU = """counted is what a CPU keeps: on a GPU dropout's mask takes a byte an element, here 4, and attention with
-dropout keeps no matrix of weights, so the audio transformers train in less"""
 
 TOLERANCE = 0.05
-
-
-class Peak(NamedTuple):
-    """The most memory that a real step took, apart from workspace and with it, and whose workspace was the largest."""
-
-    byte: int
-    whole_byte: int
-    workspace: str | None
-
-
-class Comparison(NamedTuple):
-    model: str
-    phase: str
-    counted_byte: int
-    peak: Peak
-
-    @property
-    def difference(self) -> float:
-        return self.counted_byte / self.peak.byte - 1
-
-    @property
-    def is_within(self) -> bool:
-        return abs(self.difference) <= TOLERANCE
-
-
-def byte(tensors: "Sequence[torch.Tensor]") -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 @cache
@@ -182,53 +131,31 @@ def workspace_of(allocation: Allocation) -> str | None:
     return None
 
 
-def peak_of(step: Callable[[], object], resident: "Sequence[torch.Tensor]", device: devices.Device) -> Peak:
-    """Trace the peak of a step that was run before, above the memory that stays."""
-    allocations = trace(step, device.kind)
-    tensor_byte, _ = peak([each for each in allocations if workspace_of(each) is None])
-    _, alive = peak(allocations)
-    largest = max((each for each in alive if workspace_of(each)), key=lambda each: each.byte, default=None)
-    whole_byte = measure_peak_byte(step, resident, device)
-    return Peak(byte(resident) + tensor_byte, whole_byte, workspace_of(largest) if largest else None)
-
-
-def inference_peak(model: Model, batch: int, device: devices.Device) -> Peak:
+def traced_peak(model: Model, batch: int, device: devices.Device, phase: str) -> int:
+    """Return the peak of a step, apart from workspace, after one that warms it up."""
     import torch
 
-    call = prepare(device, model, Cell(model.name, batch, FULL_PRECISION, INFERENCE, EAGER))
-    with torch.no_grad():
-        call()
-        network = call.network
-        resident = [*network.parameters(), *network.buffers(), *tensors_in(call.inputs)]
-        return peak_of(call, resident, device)
+    step = prepare(device, model, Cell(model.name, batch, FULL_PRECISION, phase, EAGER))
+    with torch.set_grad_enabled(phase == STEP):
+        step()
+        if phase == STEP:
+            resident = step.resident()
+        else:
+            network = step.network
+            resident = [*network.parameters(), *network.buffers(), *tensors_in(step.inputs)]
+        allocations = trace(step, device.kind)
+    tensor_byte, _ = peak([each for each in allocations if workspace_of(each) is None])
+    return sum(tensor.numel() * tensor.element_size() for tensor in resident) + tensor_byte
 
 
-def training_peak(model: Model, batch: int, device: devices.Device) -> Peak:
-    step = prepare(device, model, Cell(model.name, batch, FULL_PRECISION, STEP, EAGER))
-    step()
-    return peak_of(step, step.resident(), device)
-
-
-def compare(model: Model, batch: int, device: devices.Device) -> list[Comparison]:
-    """Compare inference and training of a model. Raises whatever the network raises."""
-    row = count.count(model, batch).workload
-    phases = [(INFERENCE, row.inference_peak_byte, inference_peak)]
-    if row.training_peak_byte is not None:
-        phases.append((TRAINING, row.training_peak_byte, training_peak))
-    return [Comparison(model.name, phase, counted, peak(model, batch, device)) for phase, counted, peak in phases]
-
-
-def show(comparison: Comparison) -> None:
-    real = comparison.peak
-    verdict = "within" if comparison.is_within else "ABOVE"
-    workspace = f"{real.whole_byte / 1e6:10.2f} MB"
-    if real.workspace:
-        workspace += f", most of it in {real.workspace}"
-    print(
-        f"{comparison.model:20}{comparison.phase:10}{comparison.counted_byte / 1e6:9.2f} MB"
-        f"{real.byte / 1e6:10.2f} MB{comparison.difference:+9.2%}  {verdict} {TOLERANCE:.0%} {workspace}",
-        flush=True,
-    )
+def is_within(model: Model, batch: int, device: devices.Device, phase: str, counted_byte: int) -> bool:
+    """Print how the count compares with a real step. Raises whatever the network raises."""
+    traced_byte = traced_peak(model, batch, device, phase)
+    difference = counted_byte / traced_byte - 1
+    verdict = "within" if abs(difference) <= TOLERANCE else "ABOVE"
+    sizes = f"{counted_byte / 1e6:9.2f} MB{traced_byte / 1e6:10.2f} MB{difference:+9.2%}"
+    print(f"{model.name:20}{phase:10}{sizes}  {verdict} {TOLERANCE:.0%}", flush=True)
+    return abs(difference) <= TOLERANCE
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -239,37 +166,29 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"--batch: {arguments.batch} is not a number of inputs; use 1 or more")
     models = catalog.find(arguments.models)
     device.prepare(processor.physical_cores())
-    print(f"{'model':20}{'phase':10}{'counted':>12}{'traced':>13}{'difference':>11}  {'':11}with workspace")
-    comparisons = []
+    print(f"{'model':20}{'phase':10}{'counted':>12}{'traced':>13}{'difference':>11}")
+    within = Counter[str]()
     for model in models:
         try:
-            found = compare(model, arguments.batch, device)
+            row = count.count(model, arguments.batch).workload
+            for phase, byte in ((INFERENCE, row.inference_peak_byte), (STEP, row.training_peak_byte)):
+                within[phase] += byte is not None and is_within(model, arguments.batch, device, phase, byte)
         except Exception as problem:  # a network may raise anything
             failure = classify(problem)
             print(f"{model.name:20}{failure.status}: {failure.reason}", flush=True)
-            continue
-        for comparison in found:
-            show(comparison)
-        comparisons += found
         gc.collect()
     print()
-    for phase in (INFERENCE, TRAINING):
-        of_phase = [each for each in comparisons if each.phase == phase]
-        within = sum(each.is_within for each in of_phase)
-        verdict = "all" if within == len(models) else "NOT ALL"
-        print(f"{phase:10}{within} of {len(models)} models within {TOLERANCE:.0%} of the traced peak, {verdict}")
-    if device.kind == "cuda":
-        print(ON_A_GPU)
+    for phase in (INFERENCE, STEP):
+        verdict = "all" if within[phase] == len(models) else "NOT ALL"
+        print(f"{phase:10}{within[phase]} of {len(models)} models within {TOLERANCE:.0%} of the traced peak, {verdict}")
 
 
 def parser() -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(
-        prog="python benchmarks/memory.py",
-        description="Compare the counted peak of memory with what real steps allocate. The default takes about seven "
-        "minutes on two cores, and 4 GB of memory.",
+        description="Compare counted peaks of memory with what real steps allocate: about seven minutes and 4 GB."
     )
     flags.add_argument(
-        "--models", nargs="+", default=MODELS, metavar="NAME", help="as in python -m measure (default: sixteen)"
+        "--models", nargs="+", default=MODELS.split(), metavar="NAME", help="as in python -m measure (default: sixteen)"
     )
     flags.add_argument("--batch", type=int, default=8, help="inputs of a step (default: %(default)s)")
     flags.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: %(default)s)")
