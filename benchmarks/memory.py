@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import itemgetter
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def operators_with_kernels() -> frozenset[str]:
     return frozenset(without_overloads(torch._C._dispatch_get_all_op_names()) - without_overloads(composite))
 
 
-@dataclass(eq=False)
+@dataclass
 class Allocation:
     """Memory alive from ``start_ns`` to ``end_ns``, None if it outlives the trace.
 
@@ -73,20 +73,11 @@ class Allocation:
     operators: tuple[Any, ...] = ()
 
 
-def peak(allocations: Sequence[Allocation]) -> tuple[int, list[Allocation]]:
-    """Return the most bytes alive at once, and the allocations alive then."""
-    changes = [(each.start_ns, each.byte, each) for each in allocations]
-    changes += [(each.end_ns, -each.byte, each) for each in allocations if each.end_ns is not None]
-    byte, peak_byte, alive, alive_at_peak = 0, 0, dict[Allocation, None](), list[Allocation]()
-    for _, change, allocation in sorted(changes, key=itemgetter(0, 1)):  # at the same time, releases come first
-        byte += change
-        if change < 0:
-            del alive[allocation]
-            continue
-        alive[allocation] = None
-        if byte > peak_byte:
-            peak_byte, alive_at_peak = byte, list(alive)
-    return peak_byte, alive_at_peak
+def peak_byte(allocations: Sequence[Allocation]) -> int:
+    """Return the most bytes alive at once."""
+    changes = [(each.start_ns, each.byte) for each in allocations]
+    changes += [(each.end_ns, -each.byte) for each in allocations if each.end_ns is not None]
+    return max(accumulate((byte for _, byte in sorted(changes)), initial=0))  # at the same time, releases come first
 
 
 def trace(step: Callable[[], object], device_kind: str) -> list[Allocation]:
@@ -118,17 +109,15 @@ def trace(step: Callable[[], object], device_kind: str) -> list[Allocation]:
     return allocations
 
 
-def workspace_of(allocation: Allocation) -> str | None:
-    """Return the operator whose workspace this is: it allocates the memory and frees it before it returns.
+def is_workspace(allocation: Allocation) -> bool:
+    """Return whether an operator allocates the memory and frees it before it returns.
 
     Columns of a convolution are workspace, and so are copies in a library's own layout. An operator that only calls
     others (``linear``, ``dropout``) has none.
     """
-    for operator in allocation.operators:
-        if operator.name in operators_with_kernels():
-            is_freed = allocation.end_ns is not None and allocation.end_ns <= operator.end_time_ns
-            return str(operator.name) if is_freed else None
-    return None
+    own = (each for each in allocation.operators if each.name in operators_with_kernels())
+    operator, end_ns = next(own, None), allocation.end_ns
+    return operator is not None and end_ns is not None and end_ns <= operator.end_time_ns
 
 
 def traced_peak(model: Model, batch: int, device: devices.Device, phase: str) -> int:
@@ -144,8 +133,8 @@ def traced_peak(model: Model, batch: int, device: devices.Device, phase: str) ->
             network = step.network
             resident = [*network.parameters(), *network.buffers(), *tensors_in(step.inputs)]
         allocations = trace(step, device.kind)
-    tensor_byte, _ = peak([each for each in allocations if workspace_of(each) is None])
-    return sum(tensor.numel() * tensor.element_size() for tensor in resident) + tensor_byte
+    tensor_byte = peak_byte([each for each in allocations if not is_workspace(each)])
+    return sum(tensor.nbytes for tensor in resident) + tensor_byte
 
 
 def is_within(model: Model, batch: int, device: devices.Device, phase: str, counted_byte: int) -> bool:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -55,14 +55,8 @@ def smallest_paper() -> None:
         typst.compile(source, output=source.with_suffix(".pdf"))
 
 
-def show(name: str, taken_s: float, target_s: float, peer: str, peer_s: float) -> None:
-    verdict = "within" if taken_s <= target_s else "ABOVE"
-    print(f"{name:42}{taken_s:8.2f} s, {verdict} {target_s:g} s; {taken_s / peer_s:6.1f} times {peer}")
-
-
-def show_size(name: str, taken_byte: int, limit_byte: int) -> None:
-    verdict = "within" if taken_byte <= limit_byte else "ABOVE"
-    print(f"{name:42}{taken_byte / 1e6:8.2f} MB, {verdict} {limit_byte / 1e6:g} MB")
+def show(name: str, value: float, limit: float, unit: str = "s", also: str = "") -> None:
+    print(f"{name:42}{value:8.2f} {unit}, {'within' if value <= limit else 'ABOVE'} {limit:g} {unit}{also}")
 
 
 def render_many() -> tuple[float, int, int]:
@@ -77,31 +71,32 @@ def render_many() -> tuple[float, int, int]:
     return used.children_user + used.children_system, peak_byte(children=True), page_byte
 
 
-def main(_arguments: Sequence[str]) -> None:
+def main() -> None:
     bare_s = seconds(python("-c", "pass"), 5)
-    peer = "the bare interpreter"
-    show("python -m measure --help", seconds(python("-m", "measure", "--help"), 5), 0.5, peer, bare_s)
-    show("python -m measure --list", seconds(python("-m", "measure", "--list"), 5), 1.0, peer, bare_s)
-    show("python -m measure --plan", seconds(python("-m", "measure", "--plan"), 5), 1.0, peer, bare_s)
-    # Whatever the machine: the workload table is committed, so this run has nothing left to do anywhere.
-    nothing = python("-m", "measure", "--sections", "workload")
-    show("a run with nothing left to do", seconds(nothing, 5), 2.0, peer, bare_s)
+    for name, limit_s, arguments in (
+        ("--help", 0.5, ("--help",)),
+        ("--list", 1.0, ("--list",)),
+        ("--plan", 1.0, ("--plan",)),
+        # Whatever the machine: the workload table is committed, so this run has nothing left to do anywhere.
+        ("a run with nothing left to do", 2.0, ("--sections", "workload")),
+    ):
+        taken_s = seconds(python("-m", "measure", *arguments), 5)
+        show(f"measure: {name}", taken_s, limit_s, also=f"; {taken_s / bare_s:.1f} times the bare interpreter")
     with tempfile.TemporaryDirectory() as out:
         render = python("-m", "report", "--engine", "embedded", "--force", "--out", out)
         render_s = seconds(render, 3)
         again_s = seconds(python("-m", "report", "--engine", "embedded", "--out", out), 3)
-        html_byte = (Path(out) / "index.html").stat().st_size
-        pdf_byte = (Path(out) / "paper.pdf").stat().st_size
-    show("HTML and PDF by the embedded engine", render_s, 25.0, "a paper of one sentence", seconds(smallest_paper, 3))
-    show("the same with no code changed", again_s, 5.0, "with all code run", render_s)
-    show_size("size of the HTML", html_byte, HTML_LIMIT_BYTE)
+        html_byte, pdf_byte = (Path(out, name).stat().st_size for name in ("index.html", "paper.pdf"))
+    peer = f"; {render_s / seconds(smallest_paper, 3):.1f} times a paper of one sentence"
+    show("HTML and PDF by the embedded engine", render_s, 25.0, also=peer)
+    show("the same with no code changed", again_s, 5.0)
+    show("size of the HTML", html_byte / 1e6, HTML_LIMIT_BYTE / 1e6, "MB")
     print(f"{'size of the PDF':42}{pdf_byte / 1e6:8.2f} MB")
     many_s, many_byte, page_byte = apart(render_many)
-    name = f"HTML and PDF of {MANY['models']} models, on one core"
-    show(name, many_s, MANY_LIMIT_S, "that of the committed cache", render_s)
-    show_size("memory of its largest process", many_byte, MANY_LIMIT_BYTE)
-    show_size("size of its page", page_byte, MANY_HTML_LIMIT_BYTE)
+    show(f"HTML and PDF of {MANY['models']} models, on one core", many_s, MANY_LIMIT_S)
+    show("memory of its largest process", many_byte / 1e6, MANY_LIMIT_BYTE / 1e6, "MB")
+    show("size of its page", page_byte / 1e6, MANY_HTML_LIMIT_BYTE / 1e6, "MB")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
