@@ -81,7 +81,7 @@ Rows = dict[tuple[Any, ...], Any]
 
 def command(*, sleeps: bool) -> list[str]:
     """Return the words of a measurement of networks, or of sleeps."""
-    program = [str(ROOT / "tests" / "helpers" / "measurement.py")] if sleeps else ["-m", "measure"]
+    program = [str(ROOT / "benchmarks" / "sleeps.py")] if sleeps else ["-m", "measure"]
     return [sys.executable, *program, *(SLEEPS if sleeps else NETWORKS).split()]
 
 

@@ -7,10 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from helpers import paper_shape
 from helpers.gpu import environment
 from helpers.gpu.catalogue import A100_SLICE, DRIVER, H100, MIB, T4
-from helpers.pages import Page, render
+from helpers.pages import Page, complaints, render
 from helpers.places import ROOT, TESTS
 
 from measure.cache import records
@@ -148,7 +147,7 @@ def test_the_paper_of_a_gpu_has_its_figures_and_the_shape_of_a_paper(data, tmp_p
     assert FIGURES - drawn == set()
     (facts,) = page.all("#facts")
     assert json.loads("".join(facts.content))["latency.here.name"]["value"] == "T4"
-    assert paper_shape.complaints(html) == []
+    assert complaints(html) == []
 
 
 def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):

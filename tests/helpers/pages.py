@@ -1,9 +1,12 @@
-"""A rendered page: its elements, how a browser shows it, and how it comes to be."""
+"""A rendered page: its elements, how it comes to be, how a browser shows it, and whatever is wrong with it."""
 
+import re
+import subprocess
 from html.parser import HTMLParser
 
 from helpers.places import ROOT
 from report import __main__ as report_command
+from report.engine.embedded import find_pandoc
 
 VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
 
@@ -120,3 +123,68 @@ def render(data, folder, *flags):
     words = ["--strict", "--engine", "embedded", "--data", str(data), "--out", str(folder / "site"), *flags]
     assert report_command.main(words, folder) == 0
     return folder / "site"
+
+
+PROSE = ("p", "li", "dd", "dt", "figcaption", "summary", "td", "th", "h1", "h2", "h3", "h4")
+BLOCKS = ("p", "li", "ul", "ol", "dl", "table", "div", "figure", "section", "details")
+WRONG = {
+    "a value that is none": r"\b(?:None(?! of)|nan|NaN|inf)\b|\{\}|\(\)|\[\]",
+    "a missing value": r"without data|(?<![\w–])–(?![\w–:])",
+    "a reference to nothing": r"\?@|@(?:fig|tbl|sec|eq)-|\?\?",
+    "a double blank": r"[  ]{2,}",
+    "a blank before a mark": r"[  ][.,;:!?)](?![\w.])",
+    "a double mark": r"[,;:][.,;:]|(?<!\.)\.\.(?!\.)",
+    "raw syntax": r"\{python\}|:::|\*\*|`|#\| ",
+}
+"""What no text holds; a dash may stand alone in a table's cell."""
+
+
+def complaints(html: str) -> list[str]:
+    """Return what is wrong with a page."""
+    (main,) = Page(html).root.all("main")
+    found = [f"{what}: {text}" for text in texts(main) for what, wrong in WRONG.items() if re.search(wrong, text)]
+    headings = [node for level in "12345" for node in main.all(f"h{level}")]
+    found += [f"an empty heading: {node.attributes}" for node in headings if not node.text()]
+    found += [f"nothing below the heading: {node.text()}" for node in main.all("section") if is_bare(node)]
+    first = next(node for node in main.content if isinstance(node, Node))
+    found += [] if first.all("h1.title") else [f"<{first.name}> stands above the title"]
+    targets = {node.attributes["id"] for node in main.all("") if node.attributes.get("id")}
+    links = {link.attributes.get("href", "") for link in main.all("a")}
+    found += [f"no target: {link}" for link in links if link.startswith("#") and link[1:] not in targets]
+    return found
+
+
+def texts(main: Node) -> list[str]:
+    """Return the texts of paragraphs, items, captions, headings and cells, with blanks as they are printed."""
+    found = []
+    for node in (each for name in PROSE for each in main.all(name)):
+        text = re.sub(r"\n\s*", " ", "".join(plain(node))).strip()
+        if text != "–" or node.name not in ("td", "th"):
+            found.append(text)
+    return found
+
+
+def plain(node: Node) -> list[str]:
+    """Return the pieces of a text without those of its blocks, of formulas and code."""
+    found: list[str] = []
+    for child in node.content:
+        if isinstance(child, str):
+            found.append(child)
+        elif child.name in ("math", "code", "script", "style"):
+            found.append("x")
+        elif child.name not in BLOCKS:
+            found += plain(child)
+    return found
+
+
+def is_bare(section: Node) -> bool:
+    """Return whether nothing but headings stands in a section."""
+    return not any(section.all(name) for name in ("p", "table", "figure", "li", "div.csl-entry"))
+
+
+def filtered(path, text, to="markdown", env=None):
+    """The document, as pandoc writes it in a format, after the filter at a path below the project."""
+    command = [find_pandoc(), "--from=markdown", f"--to={to}", "--wrap=none", f"--lua-filter={ROOT / path}"]
+    run = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", env=env)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()

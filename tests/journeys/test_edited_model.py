@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import inf
 
 import pytest
-from helpers.comparing import machine, put
+from helpers.cells import machine, put
 from helpers.rows import workload
 
 from measure import __main__ as command

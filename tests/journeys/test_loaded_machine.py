@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from helpers.cells import asked, run_cache
 from helpers.rows import roof_measurement, run, samples, workload
-from helpers.tasks import asked, run_cache
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import gpu
-from helpers.tasks import cell
+from helpers.cells import cell
 
 import measure
 from measure.counting import count

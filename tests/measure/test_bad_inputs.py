@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from helpers import traces
-from helpers.bad_inputs import Bad, check, folder, make_project, put, swapped, text
 from helpers.places import TESTS
 from helpers.rows import ENVIRONMENT
 from helpers.traces import kernel
+from helpers.world import Bad, check, folder, make_project, put, swapped, text
 
 from measure.cache.folders import MachineFolder
 from measure.cache.records import Environment, RoofMeasurement, Run, Sample

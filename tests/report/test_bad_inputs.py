@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from helpers.bad_inputs import Bad, check, folder, make_project, put, swapped, text
+from helpers.world import Bad, check, folder, make_project, put, swapped, text
 
 import report.engine.quarto
 from measure.cache.records import Sample

@@ -9,8 +9,7 @@ from collections import Counter
 import pypdfium2
 import pypdfium2.raw
 import pytest
-from helpers import paper_shape
-from helpers.pages import Page, render
+from helpers.pages import Page, complaints, render
 from helpers.places import ROOT
 from helpers.world import change_rows
 
@@ -108,7 +107,7 @@ def html(rendered):
 
 
 def test_the_page_has_the_shape_of_a_paper(html):
-    assert paper_shape.complaints(html) == []
+    assert complaints(html) == []
 
 
 FOOT = 20 / 25.4 * 72

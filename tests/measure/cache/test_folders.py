@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 from helpers import rows
-from helpers.locks import watch_writes
 from helpers.places import ROOT
 from helpers.rows import ENVIRONMENT, layer, operator, profile, roof_measurement, run, samples, workload
+from helpers.watching import watch_writes
 from helpers.world import WORLD
 
 from measure.cache import records, table

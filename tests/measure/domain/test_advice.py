@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from helpers.comparing import timed
+from helpers.cells import timed
 from helpers.rows import ENVIRONMENT, profile
 
 from measure.domain.advice import advise

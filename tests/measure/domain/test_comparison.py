@@ -4,7 +4,7 @@ from math import exp, inf, log, sqrt
 from types import SimpleNamespace
 
 import pytest
-from helpers.comparing import ENVIRONMENT
+from helpers.cells import DATED
 
 from measure.domain import comparison
 from measure.domain.comparison import ComparedRow, Repeats, RoofKernel, Side, Spread
@@ -20,7 +20,7 @@ def rounds(*latencies, **columns):
 
 
 def side(cells, roofs=None):
-    return Side("folder", ENVIRONMENT, cells, roofs or {})
+    return Side("folder", DATED, cells, roofs or {})
 
 
 STEADY, NO_MEMORY = rounds(0.99, 1.0, 1.01), Repeats(status="oom", reason="no memory")

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from helpers.comparing import timed
+from helpers.cells import timed
 from helpers.rows import layer, operator_time, workload
 
 from measure.domain.demands import demands, layer_demands, reached

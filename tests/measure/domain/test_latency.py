@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
+from helpers.cells import CELL, DATED, NEWER, machine, put
 from helpers.rows import run, samples
 
 from measure.cache.records import Run
@@ -13,7 +13,7 @@ def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_pa
     put(folder, 0, [0.10, 0.11, 0.12])
     put(folder, 1, [0.20, 0.21, 0.22])
     put(folder, 2, [0.30, 0.31, 0.32], flags="drifting;throttled")
-    (cell,) = folder.cells(ENVIRONMENT)
+    (cell,) = folder.cells(DATED)
     assert (Cell.of(cell), cell.status, cell.rounds) == (CELL, "ok", 3)
     assert cell.latency_s == 0.21  # of 0.11, 0.21, 0.31
     assert cell.latency_low_s < 0.11 < 0.31 < cell.latency_high_s  # Student's, of two degrees of freedom: 4.3 times
@@ -59,7 +59,7 @@ def test_rounds_that_other_programs_disturbed_count_only_where_a_cell_has_no_oth
     folder = machine(tmp_path)
     for number, (time_s, flag) in enumerate(zip((1, 2, 9), flags, strict=True)):
         put(folder, number, [time_s], flags=flag or None)
-    (cell,) = folder.cells(ENVIRONMENT)
+    (cell,) = folder.cells(DATED)
     assert (cell.latency_s, set(cell.flags)) == (latency_s, found)
 
 
@@ -75,17 +75,17 @@ def test_the_status_of_a_cell_and_its_latency_are_those_of_the_rounds_with_a_res
     folder = machine(tmp_path)
     for number, (latencies, status, reason) in enumerate(rounds):
         put(folder, number, latencies, status=status, reason=reason)
-    (cell,) = folder.cells(ENVIRONMENT)
+    (cell,) = folder.cells(DATED)
     assert (cell.status, cell.reason, cell.latency_s, cell.inputs_per_s, cell.rounds) == expected
 
 
 def test_the_stages_of_a_step_and_what_another_environment_measured_are_no_cells(tmp_path):
-    folder = machine(tmp_path, "box", ENVIRONMENT, NEWER)
+    folder = machine(tmp_path, "box", DATED, NEWER)
     put(folder, 0, [0.1])
     put(folder, 0, [0.2], environment=NEWER)
     (whole, _) = folder.rows(Run)
     folder.put_run(replace(whole, phase="step"), [], [(replace(whole, phase="forward"), [])])
-    found = [(cell.phase, cell.latency_s) for cell in folder.cells(ENVIRONMENT)]
+    found = [(cell.phase, cell.latency_s) for cell in folder.cells(DATED)]
     assert found == [("inference", 0.1), ("step", None)]
 
 

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from helpers.predicted import ROOF, demand
+from helpers.calls import ROOF, demand
 from helpers.rows import ENVIRONMENT, machine_in, roof_measurement
 
 from measure.cache import table

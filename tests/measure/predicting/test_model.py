@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from helpers.predicted import COSTS, additive
+from helpers.calls import COSTS, additive
 
 from measure.cache.predictions import TERMS
 from measure.predicting.model import AT_THE_ROOF, OF_POOL, fit, likely

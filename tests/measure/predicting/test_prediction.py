@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.calls import BEAD, ROOF, demand
 from helpers.places import ROOT
-from helpers.predicted import BEAD, ROOF, demand
 
 from measure.cache import predictions, table
 from measure.cache.folders import Workloads

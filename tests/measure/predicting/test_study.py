@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.predicted import BEAD, COSTS, HOST, additive, call, demand
+from helpers.calls import BEAD, COSTS, HOST, additive, call, demand
 
 from measure.cache import predictions
 from measure.cache.predictions import ALL, BY_DEVICE, LAUNCHES, OURS, TERMS

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from helpers.predicted import BEAD, COSTS, additive, call, demand
+from helpers.calls import BEAD, COSTS, additive, call, demand
 from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, run, samples, workload
 from helpers.world import WORLD
 

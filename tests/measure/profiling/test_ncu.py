@@ -6,9 +6,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from helpers.cells import cell
 from helpers.places import ROOT
-from helpers.processes import has_ended, wait_until
-from helpers.tasks import cell
+from helpers.watching import has_ended, wait_until
 
 from measure.errors import UserError
 from measure.machine import devices

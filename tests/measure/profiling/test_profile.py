@@ -2,7 +2,7 @@ import mmap
 
 import pytest
 import torch
-from helpers.tasks import cell
+from helpers.cells import cell
 from helpers.traces import kernel, launch, operator, trace, write
 from helpers.traces import step as step_range
 from torch import nn

@@ -2,7 +2,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from helpers.locks import watch_writes
+from helpers.watching import watch_writes
 from helpers.world import WORLD
 
 from measure import __main__ as command

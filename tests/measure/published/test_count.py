@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from helpers.locks import watch_writes
+from helpers.watching import watch_writes
 
 from measure import __main__ as command
 from measure.cache import table

@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from helpers.places import ROOT
 
 from measure.__main__ import run as run_verb
 from measure.cache.folders import MachineFolder, machine_names
@@ -112,7 +111,8 @@ def cluster(host):
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT / "tests"))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        patch.syspath_prepend(Path(__file__).parent)
         patch.setenv("TMPDIR", str(host))
         patch.setenv("RAY_health_check_initial_delay_ms", "0")
         patch.setenv("RAY_health_check_period_ms", "500")
@@ -143,7 +143,7 @@ def run(cluster, tmp_path, monkeypatch):
     """Runs the command on the cluster with an actor that measures nothing."""
 
     def run(flags, actor="NullActor"):
-        from helpers import cluster_actors
+        import cluster_actors
 
         monkeypatch.setattr(room, "DeviceActor", getattr(cluster_actors, actor))
         return run_verb([*flags.split(), "--cluster", cluster.address, "--data", str(tmp_path)])

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from helpers.cells import changed, inference_task, profile_task, run_cache, training_task
 from helpers.rows import roof_measurement, samples, workload
-from helpers.tasks import changed, inference_task, profile_task, run_cache, training_task
 
 from measure.cache.schema import file_of
 from measure.cache.table import write

@@ -4,7 +4,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from helpers.processes import has_ended, wait_until
+from helpers.watching import has_ended, wait_until
 
 from measure.domain.models import OWN, Model
 from measure.errors import UserError

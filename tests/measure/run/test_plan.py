@@ -6,8 +6,8 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from helpers.cells import asked, run_cache
 from helpers.rows import ENVIRONMENT, run, samples, workload
-from helpers.tasks import asked, run_cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

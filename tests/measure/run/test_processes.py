@@ -4,7 +4,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from helpers.processes import has_ended, wait_until
+from helpers.watching import has_ended, wait_until
 
 from measure.run import processes
 from measure.run.processes import Processes, oom_kills

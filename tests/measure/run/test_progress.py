@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from helpers.cells import changed, inference_task, run_cache
 from helpers.rows import profile, roof_measurement, run
-from helpers.tasks import changed, inference_task, run_cache
 from rich.console import Console
 
 from measure.domain.models import Model

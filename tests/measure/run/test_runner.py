@@ -4,8 +4,8 @@ import dataclasses
 from types import SimpleNamespace
 
 import pytest
+from helpers.cells import changed, counter_task, inference_task, profile_task, training_task
 from helpers.rows import ENVIRONMENT, roof_measurement, workload
-from helpers.tasks import changed, counter_task, inference_task, profile_task, training_task
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from helpers.cells import asked, run_cache
 from helpers.rows import VERSION, roof_measurement, workload
-from helpers.tasks import asked, run_cache
 
 from measure.models import catalog
 from measure.run import plan

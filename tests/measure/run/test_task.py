@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from helpers.tasks import counter_task, inference_task, profile_task, training_task
+from helpers.cells import counter_task, inference_task, profile_task, training_task
 
 from measure.counting.count import not_counted
 from measure.models import catalog

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers.tasks import changed, inference_task, profile_task
+from helpers.cells import changed, inference_task, profile_task
 
 from measure.models import catalog
 from measure.run import processes, worker

@@ -8,7 +8,7 @@ import signal
 import time
 
 import pytest
-from helpers.tasks import changed, inference_task, profile_task, training_task
+from helpers.cells import changed, inference_task, profile_task, training_task
 
 from measure.models import catalog
 from measure.run import worker

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from helpers.cells import cell
 from helpers.small_network import network as small
-from helpers.tasks import cell
 
 from measure.domain import variants
 from measure.domain.models import IMAGE, Model

@@ -2,7 +2,7 @@ import dataclasses
 import itertools
 
 import pytest
-from helpers.hands import Hands, Sensors
+from helpers.watching import Hands, Sensors
 
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch

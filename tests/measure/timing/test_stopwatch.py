@@ -3,7 +3,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from helpers.hands import Hands, Sensors
+from helpers.watching import Hands, Sensors
 
 from measure.timing import stopwatch
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers.cells import profile_task
 from helpers.places import ROOT, TESTS
-from helpers.tasks import profile_task
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from helpers.comparing import ENVIRONMENT as MACHINE
-from helpers.comparing import machine, put, timed
+from helpers.cells import DATED as MACHINE
+from helpers.cells import machine, put, timed
 from helpers.rows import ENVIRONMENT, layer, operator_time, profile, roof_measurement, workload
 
 from measure import __main__ as command

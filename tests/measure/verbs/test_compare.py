@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
+from helpers.cells import CELL, DATED, NEWER, machine, put
 from helpers.rows import roof_measurement, workload
 from helpers.world import WORLD
 
@@ -52,7 +52,7 @@ ROWS = [
 
 def test_all_that_a_row_can_be_is_printed(golden):
     newer = replace(NEWER, torch="2.15.0", driver="580.1")
-    a, b = Side("before", ENVIRONMENT, {}, {}), Side("after", newer, {}, {})
+    a, b = Side("before", DATED, {}, {}), Side("after", newer, {}, {})
     golden("compare-rows", "\n".join(report(Compared(a, b, ROWS))) + "\n")
     golden("compare-rows-markdown", "\n".join(report(Compared(a, b, ROWS), as_markdown=True)) + "\n")
 
@@ -120,7 +120,7 @@ def test_profiles_of_both_sides_say_why(golden, capsys):
         assert 1 + sum(term["share"] for term in cause["terms"]) == pytest.approx(cause["ratio"])
     a, b = (ProfiledCell(s, s, {"linear": part * s}, share, faults, hz) for s, part, share, faults, hz in SPLITS)
     found = Cause(ROWS[0], a, b, causes(a, b))
-    compared = Compared(Side("a", ENVIRONMENT, {}, {}), Side("b", ENVIRONMENT, {}, {}), ROWS[:1], causes=[found])
+    compared = Compared(Side("a", DATED, {}, {}), Side("b", DATED, {}, {}), ROWS[:1], causes=[found])
     golden("compare-why", "\n".join(report(compared)) + "\n")
     golden("compare-why-markdown", "\n".join(report(compared, as_markdown=True)) + "\n")
 
@@ -150,7 +150,7 @@ def test_sides_are_found_by_their_names(tmp_path, monkeypatch):
 
 
 def test_a_side_has_the_rounds_of_its_environment_which_the_beginning_of_its_id_names(tmp_path):
-    folder = machine(tmp_path, "box", ENVIRONMENT, NEWER)
+    folder = machine(tmp_path, "box", DATED, NEWER)
     put(folder, 0, [1.0, 2.0, 3.0], flags="wide")
     put(folder, 1, [4.0, 5.0, 6.0, 7.0], flags="wide;throttled")
     put(folder, 2, [], "oom", "no memory")
@@ -165,11 +165,11 @@ def test_a_side_has_the_rounds_of_its_environment_which_the_beginning_of_its_id_
 
 
 def test_all_rounds_of_a_roof_count_and_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
-    folder = machine(tmp_path, "box", ENVIRONMENT, NEWER)
+    folder = machine(tmp_path, "box", DATED, NEWER)
 
     def roof(kernel, round_, latency_s, samples, **columns):
         ends = {"latency_low_s": 0.9 * latency_s, "latency_high_s": 1.1 * latency_s, "sample_count": samples}
-        at = {"environment_id": ENVIRONMENT.environment_id, "roof_kernel": kernel, "round": round_}
+        at = {"environment_id": DATED.environment_id, "roof_kernel": kernel, "round": round_}
         return replace(roof_measurement(512, latency_s), **at | ends | columns)
 
     unknown = dict.fromkeys(("latency_s", "latency_low_s", "latency_high_s", "sample_count"))

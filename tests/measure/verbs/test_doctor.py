@@ -2,8 +2,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.bad_inputs import text
 from helpers.rows import workload
+from helpers.world import text
 
 from measure.__main__ import main
 from measure.cache.folders import Workloads

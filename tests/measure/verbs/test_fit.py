@@ -3,8 +3,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.locks import watch_writes
 from helpers.places import ROOT
+from helpers.watching import watch_writes
 from helpers.world import WORLD
 
 from measure import __main__ as command

@@ -1,8 +1,8 @@
 import json
 from dataclasses import replace
 
+from helpers.cells import inference_task, profile_task, training_task
 from helpers.rows import ENVIRONMENT, workload
-from helpers.tasks import inference_task, profile_task, training_task
 
 from measure.cache.workload_records import ONE_RUN
 from measure.models import catalog

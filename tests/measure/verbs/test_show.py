@@ -3,7 +3,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from helpers.comparing import CELL, ENVIRONMENT, machine, put
+from helpers.cells import CELL, DATED, machine, put
 from helpers.world import WORLD
 
 from measure import __main__ as command
@@ -23,7 +23,7 @@ def here(tmp_path, monkeypatch):
     for number in range(3):
         put(box, number, [0.1] * 6)
     cell = CELL._replace(model="gpt2_decode_128", batch=4)
-    columns = {"environment_id": ENVIRONMENT.environment_id} | cell._asdict() | {"round": 0}
+    columns = {"environment_id": DATED.environment_id} | cell._asdict() | {"round": 0}
     decoded = Run(**columns, status="ok", reason=None, recorded_at="2026-01-01T00:00:00+00:00", flags="wide")
     box.put_run(decoded, [Sample(**columns, sample=number, block=1, latency_s=0.5) for number in range(6)])
     put(machine(tmp_path / "cache", "rack"), 0, [], status="oom", reason="too large | by far")

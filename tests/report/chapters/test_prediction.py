@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.calls import BEAD, call
 from helpers.pages import DESKTOP, Visit
 from helpers.places import ROOT
-from helpers.predicted import BEAD, call
 from helpers.world import WORLD, numbers, world, wrong
 
 from measure.cache import table

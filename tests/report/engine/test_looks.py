@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from helpers.filters import filtered
+from helpers.pages import filtered
 from helpers.places import LOOKS
 
 

@@ -1,4 +1,4 @@
-"""``python -m measure`` where nothing is measured but short sleeps, for tests that kill it.
+"""``python -m measure`` where nothing is measured but short sleeps, to be killed.
 
 Plan, lock, runner, worker process and cache are the real ones. Without torch a round takes tenths of a second.
 """
@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from measure import __main__ as command
 from measure.machine import devices

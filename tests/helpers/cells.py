@@ -1,0 +1,92 @@
+"""Cells: their tasks and the cache of a run, their rounds on a machine, and what answers hold of them."""
+
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+from helpers.rows import ENVIRONMENT, RECORDED_AT, VERSION
+from measure.cache.folders import MachineFolder
+from measure.cache.records import Run, Sample
+from measure.domain.latency import Cell, TimedCell, group_rounds
+from measure.models import catalog
+from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
+from measure.run.request import Request
+from measure.run.task import RunCache
+
+
+def cell(model, batch=1, precision="fp32", variant="eager", phase="inference"):
+    return Cell(model.name, batch, precision, phase, variant)
+
+
+def inference_task(model, batch, precision, variant, number):
+    return InferenceTask(model, cell(model, batch, precision, variant), number)
+
+
+def training_task(model, batch, precision, variant, number):
+    return TrainingTask(model, cell(model, batch, precision, variant, "step"), number)
+
+
+def profile_task(model, batch, precision, variant, phase):
+    return ProfileTask(model, cell(model, batch, precision, variant, phase))
+
+
+def counter_task(model, batch, precision, variant, phase):
+    return HardwareCounterTask(model, cell(model, batch, precision, variant, phase))
+
+
+def changed(task, round_=None, **cell_changes):
+    """The task of another cell, or another round of it."""
+    task = replace(task, cell=task.cell._replace(**cell_changes))
+    return task if round_ is None else replace(task, round=round_)
+
+
+def asked(models="alexnet", batch_sizes=(1,), sections=("inference",), precisions=("fp32",), **changes):
+    return Request(catalog.find(models.split()), batch_sizes, precisions, sections, **changes)
+
+
+def run_cache(*rows, seed=1, data=Path("nowhere"), **environment):
+    """The cache of a run that holds these rows of any table, on ``ENVIRONMENT`` with these changes."""
+    tables = defaultdict(list)
+    for row in rows:
+        tables[type(row)].append(row)
+    held = SimpleNamespace(
+        rows=lambda record: tables[record],
+        rounds=lambda runs: group_rounds(runs, tables[Sample]),
+        cells=lambda environment: MachineFolder.cells(held, environment),
+        data=data,
+    )
+    return RunCache(held, held, replace(ENVIRONMENT, **environment), seed, "today", VERSION)
+
+
+DATED = replace(
+    ENVIRONMENT, environment_id="aaaa00000000", hardware_id="h", name="Chip", memory_byte=8, torch="2.14.1",
+    recorded_at=RECORDED_AT,
+)  # fmt: skip
+NEWER = replace(DATED, environment_id="aabb00000000", recorded_at="2026-02-01T00:00:00+00:00")
+CELL = Cell("alexnet", 1, "fp32", "inference", "eager")
+
+
+def machine(data, name="box", *environments):
+    folder = MachineFolder(data, name)
+    for environment in environments or (DATED,):
+        folder.put_environment(environment)
+    return folder
+
+
+def put(folder, round, latencies, status="ok", reason=None, environment=DATED, flags=None, at=RECORDED_AT):
+    cell = {"environment_id": environment.environment_id, **CELL._asdict(), "round": round}
+    about = {"status": status, "reason": reason, "flags": flags, "input_shape": "3x224x224"}
+    samples = [Sample(**cell, sample=index, block=1, latency_s=latency) for index, latency in enumerate(latencies)]
+    folder.put_run(Run(**cell, **about, recorded_at=at), samples)
+
+
+def timed(batch=1, latency_s=2.0, variant="eager"):
+    """A cell of one model, as answers about it hold it."""
+    columns = CELL._asdict() | {"batch": batch, "variant": variant}
+    return TimedCell(
+        **columns, status="ok", reason=None, latency_s=latency_s, latency_low_s=0.9 * latency_s,
+        latency_high_s=1.1 * latency_s, latency_least_s=0.9 * latency_s, latency_most_s=1.1 * latency_s,
+        inputs_per_s=batch / latency_s, tokens_per_s=None, rounds=3, flags=(),
+        input_shape="3x2x2",
+    )  # fmt: skip
