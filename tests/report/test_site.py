@@ -105,22 +105,6 @@ def test_labels_stand_apart_nothing_scrolls_sideways_and_no_rule_of_accessibilit
 
 
 @pytest.mark.browser
-def test_lines_of_prose_are_short_and_captions_stand_beside_wide_figures(desktop):
-    """40 times the size of the type are about 90 letters; a figure above 430 pixels has no text beside it."""
-    desktop.wait_for_charts()
-    rems = """(texts) => texts.filter((text) => text.offsetWidth && !text.closest("figure, td, #title-block"))
-      .map((text) => text.offsetWidth / parseFloat(getComputedStyle(document.body).fontSize))"""
-    widths = desktop.page.locator("main p").evaluate_all(rems)
-    assert len(widths) > 100
-    assert max(widths) <= 40
-    ends = """(figures) => figures.filter((figure) => figure.offsetWidth).map((figure) =>
-      [".chart-view", "figcaption"].map((part) => figure.querySelector(part).getBoundingClientRect().toJSON()))"""
-    wide = desktop.page.locator("figure:has(.chart-view):not(:has(img.beside))").evaluate_all(ends)
-    beside = [chart["right"] <= caption["left"] + 1 for chart, caption in wide]
-    assert sum(beside) > len(beside) / 2 > 5
-
-
-@pytest.mark.browser
 def test_no_chart_is_wider_than_a_page_of_medium_width(browser, site):
     visit = Visit(browser, site / "index.html", {"width": 1024, "height": 800})
     visit.wait_for_charts()

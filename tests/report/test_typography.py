@@ -4,7 +4,6 @@ import re
 from itertools import combinations
 from urllib.parse import unquote
 
-import numpy as np
 import pypdfium2
 import pytest
 from helpers.pages import Page
@@ -16,9 +15,6 @@ PAGE_ONLY = ("details", "#fig-chooser")
 
 MARGIN = {"left": 20, "right": 20}
 """Of a page in millimetres (_quarto.yml)."""
-
-TEXT_HEIGHT = (18 / 297, 1 - 20 / 297)
-"""Of A4's height, the share where the text begins and ends; below it stands the page's number."""
 
 POINTS = 72 / 25.4
 """In a millimetre."""
@@ -47,17 +43,6 @@ def test_every_picture_of_the_paper_has_an_alternative_text(page, site):
     # A text with a character beyond ASCII stands in the PDF as UTF-16, in hexadecimal digits
     written = [(text.encode(), text.encode("utf-16-be").hex().upper().encode()) for text in begin]
     assert [ways for ways in written if not any(way in content for way in ways)] == []
-
-
-def test_no_page_but_the_last_is_more_than_a_third_empty(pdf):
-    """A row is empty if none of its points is darker than a tint."""
-    empty = []
-    for number in range(len(pdf) - 1):
-        points = np.asarray(pdf[number].render(scale=1).to_pil().convert("L"))
-        top, bottom = (round(share * len(points)) for share in TEXT_HEIGHT)
-        rows = np.flatnonzero((points[top:bottom] < 230).any(axis=1))
-        empty.append(np.diff([0, *rows, bottom - top]).max() / (bottom - top))
-    assert max(empty) <= 1 / 3
 
 
 def test_nothing_runs_over_the_margin_or_into_the_next_cell(pdf):
