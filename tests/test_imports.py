@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 
 from helpers.places import ROOT
@@ -14,7 +15,12 @@ FILES = {
 }
 """The modules of both programs, packages by the names of their folders."""
 
-TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in FILES.items()}
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every worker collects this file, but one parses all the others."""
+    return {module: ast.parse(path.read_text("utf-8")) for module, path in FILES.items()}
+
 
 SHARED = ("measure.cache", "measure.domain", "measure.errors", "measure.predicting", "measure.published.records")
 """What ``report`` may import of ``measure``."""
@@ -41,8 +47,13 @@ def imports(tree: ast.AST) -> Iterator[str]:
         yield from imports(node)
 
 
-GRAPH = {module: sorted(set(imports(tree)) & set(FILES) - {module}) for module, tree in TREES.items()}
-EDGES = [(module, other) for module, imported in GRAPH.items() for other in imported]
+@cache
+def graph() -> dict[str, list[str]]:
+    return {module: sorted(set(imports(tree)) & set(FILES) - {module}) for module, tree in trees().items()}
+
+
+def edges() -> list[tuple[str, str]]:
+    return [(module, other) for module, imported in graph().items() for other in imported]
 
 
 def room(module: str, depth: int = 2) -> str:
@@ -56,11 +67,11 @@ def is_in(module: str, *packages: str) -> bool:
 
 def test_no_module_and_no_room_imports_itself_by_way_of_others():
     rooms: dict[str, set[str]] = {}
-    for module, other in EDGES:
+    for module, other in edges():
         if room(module) != room(other):
             rooms.setdefault(room(module), set()).add(room(other))
-    for graph in (GRAPH, rooms):
-        TopologicalSorter(graph).prepare()  # else CycleError names the circle
+    for each in (graph(), rooms):
+        TopologicalSorter(each).prepare()  # else CycleError names the circle
 
 
 PLACES = {f"measure.{name}": place for place, name in enumerate(ORDER.split(", "))}
@@ -81,11 +92,11 @@ def may_know(module: str, other: str) -> bool:
 
 
 def test_nothing_imports_what_it_may_not_know():
-    assert [f"{module} -> {other}" for module, other in EDGES if not may_know(module, other)] == []
+    assert [f"{module} -> {other}" for module, other in edges() if not may_know(module, other)] == []
     rooms = {room(module) for module in FILES if is_in(module, "measure")}
     assert rooms == {*PLACES, "measure", "measure.__main__"}
 
 
 def test_no_class_name_stands_twice():
-    names = Counter(node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    names = Counter(node.name for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert [name for name, times in names.items() if times > 1] == []
