@@ -1,7 +1,6 @@
 import pytest
 from helpers.counting import Own, by_hand, case, linear, meta, torch, total, trained
 from torch.nn import functional
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.attention.varlen import varlen_attn
 
 from measure.counting.attention import ATTENTION, whole_attention
@@ -148,6 +147,8 @@ def test_attention_on_the_meta_device_is_one_operator_where_it_is_on_the_process
 
 
 def flex(query, key, value):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # loads the compiler: takes seconds
+
     mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 16, 16, device=query.device)
     return flex_attention(*(each.transpose(1, 2) for each in (query, key, value)), block_mask=mask)
 
