@@ -2,7 +2,7 @@
 
 import counting_programs
 
-from report.paper.printed import ProgramCount
+from measure.cache.workload_records import ProgramCount
 
 
 def row(program, model, **changes):

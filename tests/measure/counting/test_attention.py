@@ -147,10 +147,9 @@ def test_attention_on_the_meta_device_is_one_operator_where_it_is_on_the_process
 
 
 def flex(query, key, value):
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # loads the compiler: takes seconds
-
-    mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 16, 16, device=query.device)
-    return flex_attention(*(each.transpose(1, 2) for each in (query, key, value)), block_mask=mask)
+    flexible = torch.nn.attention.flex_attention
+    mask = flexible.create_block_mask(lambda b, h, q, k: q >= k, None, None, 16, 16, device=query.device)
+    return flexible.flex_attention(*(each.transpose(1, 2) for each in (query, key, value)), block_mask=mask)
 
 
 def joined(query, key, value):
@@ -161,6 +160,8 @@ def joined(query, key, value):
 
 @pytest.mark.parametrize("attention", [flex, joined])
 def test_flexible_and_joined_attention_are_fused(attention):
+    import torch.nn.attention.flex_attention  # loads torch's compiler, which takes seconds
+
     # Two heads of 4 from 8 channels by one linear layer. 2 sequences of 16 tokens: 32 * 8 * 24 multiply-adds, then
     # 2 * 2 * 16 * 16 scores of 4, twice. The tokens want no gradient.
     layer, mixing = 2 * 32 * 8 * 24, 2 * 2 * (2 * 2 * 16 * 16 * 4)
