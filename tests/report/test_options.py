@@ -1,5 +1,5 @@
 import pytest
-from helpers.comparing import machine, put
+from helpers.cells import machine, put
 from helpers.rows import layer, workload
 from helpers.world import WORLD
 
