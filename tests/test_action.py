@@ -70,7 +70,7 @@ def act(tmp_path):
         ({"REGRESSION": "much", "NOT_MEASURED": "yes"}, 2, "--fail-on-regression: 'much'"),
     ],
 )
-def test_both_commits_are_measured_and_their_comparison_is_the_summary(act, tmp_path, inputs, code, said):
+def test_both_commits_are_measured_and_compared_in_the_summary(act, tmp_path, inputs, code, said):
     """It runs in a project's shallow clone, against the commit before its last."""
     done = act(**inputs)
     assert done.returncode == code, done.stderr
@@ -88,7 +88,7 @@ def test_both_commits_are_measured_and_their_comparison_is_the_summary(act, tmp_
 
 
 @pytest.mark.parametrize("base", ["0" * 40, "12ab" * 10])
-def test_a_new_branch_and_a_forced_push_are_compared_with_the_default_branch(act, tmp_path, base):
+def test_new_branches_and_forced_pushes_use_the_default_branch(act, tmp_path, base):
     done = act(branch="topic", BASE=base, NOT_MEASURED="all", ROUNDS="1")
     assert done.returncode == 0, done.stderr
     assert "The base is the default branch" in (tmp_path / "summary.md").read_text()
@@ -104,7 +104,7 @@ def test_a_new_default_branch_has_nothing_to_compare_with(act, tmp_path):
 
 
 @pytest.mark.parametrize(("models", "on_base"), [("mine:new alexnet", 1), ("mine:new", 0)])
-def test_a_model_that_the_base_does_not_have_is_told_and_measured_on_the_commit_alone(act, tmp_path, models, on_base):
+def test_a_model_that_the_base_lacks_is_measured_on_the_commit(act, tmp_path, models, on_base):
     done = act(MODELS=models, NOT_MEASURED="all", ROUNDS="1")
     assert done.returncode == 0, done.stderr
     assert "mine:new" in (tmp_path / "summary.md").read_text()
@@ -123,7 +123,7 @@ def test_a_model_that_the_base_does_not_have_is_told_and_measured_on_the_commit_
         {"BASE": "--upload-pack=touch injected;"}, {"BASE": "+main:main"}, {"BASE": ""}, {"BASE": "no-such-branch"},
     ],
 )  # fmt: skip
-def test_an_input_that_is_no_number_or_no_name_is_refused_in_one_line(act, tmp_path, inputs):
+def test_an_input_that_is_no_number_or_name_is_refused_in_a_line(act, tmp_path, inputs):
     done = act(**inputs, NOT_MEASURED="all")
     assert done.returncode == 2
     (name,) = inputs
@@ -144,7 +144,7 @@ def test_the_installed_command_is_not_the_package_of_a_project(tmp_path):
     assert "python -m measure" not in STEP["run"].replace("Not python -m measure", "")
 
 
-def test_what_the_project_has_installed_stays_and_all_else_is_pinned(tmp_path):
+def test_installed_packages_stay_and_the_rest_is_pinned(tmp_path):
     install = ACTION["runs"]["steps"][0]["run"]
     (tmp_path / "python").write_text(
         '#!/bin/sh\ncase "$*" in *list*) printf "torch==2.6.0\\npip==25.0\\n";; *) echo "$@" > pip.txt;; esac\n'

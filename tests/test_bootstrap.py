@@ -59,7 +59,7 @@ def test_large_packages_are_named_and_small_ones_added_up(tmp_path, capsys):
     assert bootstrap.size_mb(str(tmp_path)) == pytest.approx(12.0, abs=0.01)
 
 
-def test_what_pip_could_not_install_is_said_with_its_errors_and_exit_code_1(tmp_path, monkeypatch, capsys):
+def test_what_pip_could_not_install_is_said_with_its_errors(tmp_path, monkeypatch, capsys):
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho "Collecting all"\necho "ERROR: no such thing" >&2\nexit 1\n')

@@ -121,7 +121,7 @@ def spend(monkeypatch, tmp_path):
     return spend
 
 
-def test_in_twenty_minutes_on_a_t4_every_section_has_something_of_all_first_models(spend):
+def test_twenty_minutes_give_a_t4_some_of_every_section(spend):
     pace, tasks = spend(GPU, "--budget", "20m", "--precisions", "fp32", "fp16")
     assert pace.now_s == 1200.0
     kernels = {(task.roof_kernel, task.precision) for task in pace.done if task.section == "roofs"}
@@ -139,7 +139,7 @@ def test_in_twenty_minutes_on_a_t4_every_section_has_something_of_all_first_mode
     assert pace.calls_s >= 0.65 * pace.cells_s  # the GPU is at work
 
 
-def test_in_three_minutes_two_cores_have_something_of_every_section(spend):
+def test_three_minutes_give_two_cores_some_of_every_section(spend):
     models = ("resnet18", "mobilenet_v2")
     pace, _ = spend(PROCESSOR, "--budget", "3m", "--models", *models)
     assert {task.section for task in pace.done} >= {"roofs", "inference", "training", "operators"}
@@ -153,7 +153,7 @@ def test_in_three_minutes_two_cores_have_something_of_every_section(spend):
 @pytest.mark.parametrize(
     ("budget", "sections"), [("30s", {"roofs", "inference"}), ("1m", {"roofs", "inference", "training", "operators"})]
 )
-def test_wherever_a_short_budget_ends_every_quick_model_has_a_cell(spend, budget, sections):
+def test_wherever_a_short_budget_ends_every_model_has_a_cell(spend, budget, sections):
     pace, _ = spend(PROCESSOR, "--budget", budget, "--quick")
     assert {task.section for task in pace.done} >= sections
     assert {task.cell.model for task in pace.done if task.section == "inference"} == set(QUICK)

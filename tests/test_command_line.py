@@ -22,7 +22,7 @@ def ending(problem):
     return action
 
 
-def test_a_closed_output_and_too_many_open_files_are_one_sentence(monkeypatch, capsys):
+def test_closed_output_and_too_many_files_are_one_sentence(monkeypatch, capsys):
     assert answer("program", ending(OSError(errno.EMFILE, "Too many open files"))) == 2
     assert "allow more, such as with ulimit -n 1024" in capsys.readouterr().err
     monkeypatch.setattr(sys, "stdout", None)  # as Python has it after >&-
@@ -36,7 +36,7 @@ def test_a_closed_output_and_too_many_open_files_are_one_sentence(monkeypatch, c
     ("environment", "is_red"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
 )
-def test_a_complaint_is_one_line_and_red_on_a_terminal_unless_colour_is_not_wanted(monkeypatch, environment, is_red):
+def test_a_complaint_is_one_line_and_red_on_a_terminal(monkeypatch, environment, is_red):
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

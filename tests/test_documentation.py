@@ -258,7 +258,7 @@ def test_the_verb_to_write_takes_a_file_and_a_line(tmp_path):
     assert (refused.returncode, "did you mean example-cpu" in refused.stderr) == (2, True)
 
 
-def test_python_to_copy_passes_the_linter_and_has_no_name_of_the_projects():
+def test_python_to_copy_is_clean_and_has_no_name_of_ours():
     code = [path.read_text("utf-8") for room in ("measure", "report") for path in (ROOT / room).rglob("*.py")]
     for body in blocks(read(ROOT / "docs" / "extending.md"), "py"):
         if not body.startswith(("from ", "import ", '"""')):
@@ -270,7 +270,7 @@ def test_python_to_copy_passes_the_linter_and_has_no_name_of_the_projects():
             assert not any(re.search(rf"(?m)^class {name}\b", text) for text in code), name
 
 
-def test_every_verb_is_documented_and_every_flag_in_the_text_is_offered():
+def test_verbs_are_documented_and_written_flags_are_offered():
     assert {f"python -m measure {verb}" for verb in VERBS} <= set(RULES)
     parsers = (measure_parser(), report_command.parser(), *map(parser_of, VERBS))
     offered = set().union(*(parser._option_string_actions for parser in parsers))  # argparse has no public way

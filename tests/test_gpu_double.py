@@ -76,7 +76,7 @@ def least_s(gpu, precision, batch):
     return batch * 2 * MAC / gpu.flop_per_s[precision]
 
 
-def test_inference_and_training_steps_are_measured_from_identification_to_csv(t4):
+def test_inference_and_steps_go_from_identification_to_csv(t4):
     (machine,) = t4.rows(records.Environment)
     assert (machine.device, machine.name, machine.memory_byte) == ("cuda", "Tesla T4", 15360 * MIB)
     assert machine.driver == DRIVER
@@ -99,7 +99,7 @@ def test_inference_and_training_steps_are_measured_from_identification_to_csv(t4
 @pytest.mark.parametrize(
     ("phase", "batch", "stages"), [("inference", 64, {"inference"}), ("step", 32, {"forward", "backward", "update"})]
 )
-def test_a_profile_has_the_kernels_of_each_module_and_is_a_trace_too(data, t4, phase, batch, stages):
+def test_a_profile_has_each_modules_kernels_and_is_a_trace_too(data, t4, phase, batch, stages):
     """Its table is an imported trace's: 26 convolutions of known work, with the times of the profile's own kernels."""
     (profile,) = of_squeezenet(t4.rows(records.Profile), batch, phase)
     assert profile.status == "ok"
@@ -140,7 +140,7 @@ FIGURES = {
 """Those that a GPU's measurements fill."""
 
 
-def test_the_paper_of_a_gpu_has_its_figures_and_the_shape_of_a_paper(data, tmp_path):
+def test_the_paper_of_a_gpu_has_its_figures_and_its_shape(data, tmp_path):
     html = (render(data, tmp_path / "project", "--formats", "html") / "index.html").read_text("utf-8")
     page = Page(html).root
     drawn = {figure.attributes.get("id") for figure in page.all("figure") if figure.all("script.chart")}

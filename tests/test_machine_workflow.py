@@ -38,7 +38,7 @@ needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="the steps 
 
 
 @needs_bash
-def test_what_a_stranger_sent_stays_indented_and_is_cut_to_a_comment(tmp_path):
+def test_a_strangers_text_stays_indented_and_is_cut(tmp_path):
     """A carriage return ends a line in Markdown, and what follows would be read as Markdown."""
     (tmp_path / "answer").mkdir()
     (tmp_path / "answer/said.txt").write_bytes(b"Added x\r@everyone\x1b[31m\n" + "é".encode() * 100_000)

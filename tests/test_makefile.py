@@ -19,7 +19,7 @@ def make(*words):
 
 
 @pytest.mark.parametrize(("tests", "measuring", "fails"), [(0, 0, False), (1, 0, True), (0, 2, True)])
-def test_gpu_check_runs_the_tests_for_a_gpu_and_measures_and_fails_if_either_fails(tmp_path, tests, measuring, fails):
+def test_gpu_check_tests_and_measures_and_fails_if_either_fails(tmp_path, tests, measuring, fails):
     python = tmp_path / "python"
     python.write_text(
         f'#!/bin/sh\necho "$ROOFWRIGHT_REQUIRE_GPU|$*"\ntest "$2" = pytest && exit {tests}\nexit {measuring}\n'

@@ -39,9 +39,7 @@ def execute(notebook, *names, **defined):
     return defined
 
 
-def test_within_a_clone_it_measures_what_there_is_and_hands_in_no_other_machine(
-    notebook, tmp_path, monkeypatch, capsys
-):
+def test_a_clone_measures_and_hands_in_no_other_machine(notebook, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(NOTEBOOK.parent)
     data = shutil.copytree(WORLD, tmp_path / "data")  # every clone has some machines
     given = {"DEVICE": "cuda", "BUDGET": "10m", "DATA": str(data), "PAPER": str(tmp_path), "MEASURE_FLAGS": "--quick"}
@@ -102,7 +100,7 @@ NEEDED = ("torch", "pynvml", "pip", "setuptools")
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a process is kept to two cores on Linux alone")
 @pytest.mark.skipif(not all(map(find_spec, NEEDED)), reason="the cell that installs would need an index")
-def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, tmp_path):
+def test_on_colab_it_clones_measures_renders_and_packs(notebook, tmp_path):
     origin = copy_project(tmp_path / "origin", without=("benchmarks/", "data/machines/", "tests/"))
     git = ["git", "-C", origin, "-c", "user.name=A", "-c", "user.email=a@b"]
     for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "A"]):

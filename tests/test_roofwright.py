@@ -55,7 +55,7 @@ def roofwright(installed, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(roofwright, installed, tmp_path):
+def test_an_installed_copy_renders_the_folder_it_is_called_in(roofwright, installed, tmp_path):
     missing = roofwright("report")
     reason = "no measurements in data; run roofwright measure --quick first, or name their folder with --data"
     assert (missing.returncode, missing.stderr) == (2, f"roofwright report: {reason}\n")

@@ -102,7 +102,7 @@ def test_killed_at_each_write_and_given_again(monkeypatch, capsys, words, is_kno
     capsys.readouterr()
 
 
-def test_killed_by_the_system_and_whoever_writes_next_finishes_it(capsys):
+def test_the_next_writer_finishes_what_a_kill_left(capsys):
     """The old machine has a profile that is not handed in again, so only the cache has it."""
     MachineFolder(DATA, "box", Path("old")).put_profile(profile("rare"), [operator_time("rare")])
     shutil.copytree("old", DATA / "machines" / "box")
@@ -127,7 +127,7 @@ def test_killed_by_the_system_and_whoever_writes_next_finishes_it(capsys):
     assert "holds all of this already" in capsys.readouterr().out
 
 
-def test_the_copies_that_a_killed_one_left_in_the_temporary_folder_go_with_the_next(tmp_path, monkeypatch):
+def test_copies_left_by_a_killed_command_go_with_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
         "import os, signal, sys\nfrom measure.cache import plausibility\n"

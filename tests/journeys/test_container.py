@@ -72,9 +72,7 @@ def unified(folder, **files):
               "unified/cgroup.controllers": ""}, 2),
     ],
 )  # fmt: skip
-def test_a_quota_of_processor_time_is_the_number_of_threads_and_the_doctor_says_so(
-    host, capsys, process, files, threads
-):
+def test_a_quota_of_processor_time_is_the_number_of_threads(host, capsys, process, files, threads):
     found, _, findings = host(process, files, capsys)
     assert found == threads
     assert findings["quota"]["level"] == checks.WARNING
@@ -92,7 +90,7 @@ def test_a_quota_of_processor_time_is_the_number_of_threads_and_the_doctor_says_
         ("", {}, checks.UNCHECKED),  # another system
     ],
 )
-def test_without_a_limit_all_cores_are_used_and_what_is_hidden_is_unchecked(host, capsys, process, files, level):
+def test_without_a_limit_all_cores_are_used(host, capsys, process, files, level):
     threads, _, findings = host(process, files, capsys)
     assert (threads, findings["quota"]["level"]) == (HOST_CORES, level)
 

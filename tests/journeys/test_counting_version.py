@@ -27,7 +27,7 @@ WORDS = [
 
 
 @pytest.mark.usefixtures("forked_workers")
-def test_what_other_formulas_counted_or_failed_to_is_counted_again_and_once(tmp_path, capsys):
+def test_counts_by_other_formulas_are_counted_again_once(tmp_path, capsys):
     workloads = Workloads(tmp_path)
     assert command.main([*WORDS, str(tmp_path)]) == 0
     (row,) = workloads.rows(Workload)

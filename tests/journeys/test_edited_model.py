@@ -53,7 +53,7 @@ def codes(data):
 
 
 @pytest.mark.usefixtures("forked_workers")
-def test_an_edit_that_keeps_products_and_parameters_is_measured_anew(edit, tmp_path, capsys):
+def test_an_edit_that_keeps_the_parameters_is_measured_anew(edit, tmp_path, capsys):
     data = tmp_path / "data"
 
     def measure(sections):

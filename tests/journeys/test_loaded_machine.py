@@ -25,9 +25,7 @@ WORDS = "--device cpu --threads 1 --machine box --models alexnet --batch-sizes 1
         (["loaded"] * 5, 5, "1 of 1 cells are loaded"),  # as many as --max-rounds allows
     ],
 )
-def test_disturbed_rounds_are_made_up_for_as_long_as_rounds_are_left(
-    tmp_path, capsys, monkeypatch, flags, rounds, said
-):
+def test_disturbed_rounds_are_made_up_for_while_rounds_are_left(tmp_path, capsys, monkeypatch, flags, rounds, said):
     given = iter(flags)
     monkeypatch.setattr(Worker, "run", lambda *_: Timing(1, (TimedSample(1.0),), tuple(filter(None, [next(given)]))))
     words = [*WORDS.split(), "--max-rounds", "5", "--data", str(tmp_path)]
@@ -43,9 +41,7 @@ def test_disturbed_rounds_are_made_up_for_as_long_as_rounds_are_left(
     ("latency_s", "recorded_at", "is_again", "is_said"),
     [(20.0, "2025", True, True), (20.0, "2027", False, True), (5.0, "2025", False, False)],
 )
-def test_a_roof_below_a_network_is_measured_again_once_and_what_stays_is_said(
-    latency_s, recorded_at, is_again, is_said
-):
+def test_a_roof_below_a_network_is_measured_again_once(latency_s, recorded_at, is_again, is_said):
     (sample,) = samples(1, "alexnet")
     task = next(
         task for task in plan.tasks_to_do(asked("", (), ["roofs"]), run_cache()) if task.roof_kernel == "matmul"

@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
     return folder
 
 
-def test_the_projects_chips_can_be_chosen_where_only_measurements_are(folder, capsys):
+def test_our_chips_can_be_chosen_where_only_measurements_are(folder, capsys):
     assert main(["why", "chips.table", "--chips", "NVIDIA T4"]) == 0
     assert main(["why", "chips.table", "--chips", "NVIDIA T5"]) == 2
     assert "the nearest are NVIDIA T4" in capsys.readouterr().err

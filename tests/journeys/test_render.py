@@ -38,7 +38,7 @@ def make_project(folder, text):
     return folder
 
 
-def test_two_renders_at_once_in_one_folder_each_have_their_own_pictures(tmp_path):
+def test_two_renders_in_one_folder_have_their_own_pictures(tmp_path):
     project = make_project(tmp_path, FIGURE)
 
     def render(who):
@@ -58,7 +58,7 @@ def test_two_renders_at_once_in_one_folder_each_have_their_own_pictures(tmp_path
         assert other not in page
 
 
-def test_a_file_is_written_whole_or_not_at_all_and_nothing_stays_behind(tmp_path, monkeypatch):
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     file = tmp_path / "facts.json"
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda number: write_file(file, b"%d" % number * 100_000), range(8)))
@@ -77,13 +77,13 @@ def test_a_file_is_written_whole_or_not_at_all_and_nothing_stays_behind(tmp_path
     assert file.read_bytes() == whole
 
 
-def test_a_folder_for_temporary_files_that_is_not_there_is_said_first(tmp_path, monkeypatch, capsys):
+def test_a_missing_folder_for_temporary_files_is_said_first(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     assert main(["--formats", "html"], make_project(tmp_path, "text\n")) == 2
     assert "TMPDIR: there is no folder" in capsys.readouterr().err
 
 
-def test_a_paper_in_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, capsys):
+def test_a_paper_in_a_read_only_folder_is_one_sentence(tmp_path, monkeypatch, capsys):
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, "Permission denied")
 
@@ -116,7 +116,7 @@ The end.
 """
 
 
-def test_a_cell_that_fails_and_is_referred_to_leaves_its_sentence_and_its_number(tmp_path, monkeypatch, capsys):
+def test_a_failing_cell_leaves_its_sentence_and_its_number(tmp_path, monkeypatch, capsys):
     monkeypatch.delenv(failures.STRICT)
     project = make_project(tmp_path, FAILING)
     (project / "_quarto.yml").write_text(f"title: T\nfilters:\n  - at: pre-ast\n    path: {ROOT / FILTER}\n")

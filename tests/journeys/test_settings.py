@@ -90,7 +90,7 @@ def timed(name, phase="inference"):
 
 
 @pytest.mark.parametrize("where", ["imported", "built"])
-def test_a_cell_is_measured_under_the_same_settings_whatever_its_module_and_constructor_set(written, where):
+def test_a_cell_runs_under_the_same_settings_whatever_code_sets(written, where):
     indent = "\n        " if where == "built" else "\n"
     names = [name for name in HERE if where == "imported" or "device" not in name]  # inputs would have no memory
     everything = indent.join([*(SETTING[name] for name in names), "torch.set_grad_enabled(False)"])
@@ -108,7 +108,7 @@ def test_a_cell_is_measured_under_the_same_settings_whatever_its_module_and_cons
 
 
 @pytest.mark.parametrize("setting", HERE)
-def test_a_network_that_changes_a_setting_while_it_runs_is_refused_by_name(written, setting):
+def test_a_network_that_changes_a_setting_in_a_call_is_refused(written, setting):
     name = written(run=SETTING[setting])
     with pytest.raises(SettingChangedError) as refused:
         timed(name)
@@ -121,7 +121,7 @@ def test_a_network_that_sets_back_what_it_changes_is_measured(written):
     assert timed(written(run=with_flags)).samples
 
 
-def test_a_default_type_set_by_an_import_makes_that_models_network_in_every_process_and_no_other(written):
+def test_a_default_type_set_on_import_stays_with_its_model(written):
     double, plain = written("torch.set_default_dtype(torch.float64)"), written()
     own_models.describe(double)
     for name, dtype in ((plain, torch.float32), (double, torch.float64), (plain, torch.float32)):
@@ -129,14 +129,14 @@ def test_a_default_type_set_by_an_import_makes_that_models_network_in_every_proc
         assert weight.dtype == dtype
 
 
-def test_what_a_network_sets_while_it_is_counted_does_not_reach_the_next(written):
+def test_settings_of_a_counted_network_do_not_reach_the_next(written):
     model = own_models.describe(written(run="torch.set_default_dtype(torch.float64)"))
     before = settings.current()
     count.count_all(model, [2], "fp32", None, lambda: None)
     assert settings.current() == before
 
 
-def test_tf32_is_read_after_it_is_allowed_whatever_torchs_older_and_newer_flags_were_before():
+def test_tf32_is_read_after_it_is_allowed_by_any_flag():
     for name in NEWER[1:3]:
         if name in HERE:
             exec(SETTING[name])
@@ -146,7 +146,7 @@ def test_tf32_is_read_after_it_is_allowed_whatever_torchs_older_and_newer_flags_
         assert torch.get_float32_matmul_precision() == ("high" if allowed else "highest")
 
 
-def test_a_measurement_of_a_network_at_hand_gives_the_users_settings_back(monkeypatch):
+def test_measuring_a_network_at_hand_restores_the_users_settings(monkeypatch):
     seen = {"timed": [], "roof": []}
 
     def roof(*_):
@@ -186,7 +186,7 @@ def test_a_measurement_of_a_network_at_hand_gives_the_users_settings_back(monkey
 
 
 @pytest.mark.slow
-def test_a_cell_of_a_gpu_keeps_its_settings_or_says_which_its_network_changed(tmp_path):
+def test_a_gpu_cell_keeps_its_settings_or_names_the_changed_ones(tmp_path):
     run_under = "assert (torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32) == (False, False)"
     for name, text in (
         ("sets", {"imported": SETTING[NEWER[0]] + "\n" + SETTING["torch.backends.cudnn.benchmark"], "run": run_under}),

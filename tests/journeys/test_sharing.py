@@ -42,7 +42,7 @@ REASONS = {
 
 
 @pytest.mark.parametrize("verb", ["pack", "share"])
-def test_the_texts_of_exceptions_stay_at_home_and_our_own_reasons_go(box, capsys, verb):
+def test_the_texts_of_exceptions_stay_and_our_reasons_go(box, capsys, verb):
     for model, (status, reason, _) in REASONS.items():
         box.put_run(run(model, status=status, reason=reason), [])
     box.put_profile(profile("a", status="error", reason=REASONS["a"][1]), [])
@@ -94,7 +94,7 @@ def forget(monkeypatch, writes):
         return False
 
 
-def test_a_forget_that_is_killed_is_finished_and_what_it_left_is_not_shared(box, monkeypatch, capsys):
+def test_a_killed_forget_is_finished_and_its_rest_not_shared(box, monkeypatch, capsys):
     box.put_run(run("kept"), samples(2, "kept"))
     box.put_profile(profile("kept"), [operator_time("kept")])
     Workloads(DATA).put([(workload(model), [layer(model)], [operator(model)]) for model in ("net", "kept")])

@@ -95,7 +95,7 @@ def test_a_full_temporary_folder_is_not_the_fault_of_the_zip(capsys, monkeypatch
     assert (code, "temporary folder" in said, "TMPDIR" in said, "box.zip" in said) == (2, True, True, False)
 
 
-def test_the_name_of_a_machine_has_a_form_and_other_names_are_escaped(capsys, box):
+def test_a_machines_name_has_a_form_and_others_are_escaped(capsys, box):
     machine = (box / "machine.csv").read_text()
     for name in ("Chip\x1b[31m", "Chip\r@everyone", "Chip\u202e", "Box <!--<script>", 300 * "x"):
         (box / "machine.csv").write_text(machine.replace("Chip, of 2 cores", name), newline="")

@@ -31,7 +31,7 @@ def test_a_mixture_of_experts_is_counted_timed_and_answered_for(tmp_path):
 
 
 @pytest.mark.usefixtures("roof")
-def test_the_answer_about_a_network_at_hand_says_so_and_leaves_it():
+def test_an_answer_about_a_network_at_hand_says_so():
     import torch
 
     from measure.verbs.model import model

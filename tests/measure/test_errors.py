@@ -38,7 +38,7 @@ def test_only_a_name_that_is_very_like_is_suggested():
         assert did_you_mean(name, ["compare", "cpu", "cuda"]) == end
 
 
-def test_a_complaint_lists_the_few_that_are_known_and_of_many_the_nearest():
+def test_a_complaint_lists_a_few_names_or_the_nearest():
     few, many = ["step", "inference"], ["fig-roofs", "fig-roof", "fig-on-roof", *(f"tbl-{n}" for n in range(13))]
     for name, known, said in (
         ("stop", few, "'stop' is not one of step, inference; did you mean step?"),

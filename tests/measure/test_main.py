@@ -55,7 +55,7 @@ def test_what_only_reads_imports_nothing_heavy():
 
 
 @pytest.mark.slow
-def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, capsys):
+def test_a_stopped_run_keeps_what_it_has_and_goes_on_later(tmp_path, capsys):
     words = f"--models {OWN} --batch-sizes 1 --sections workload inference"
     program = [sys.executable, "-m", "measure", "--data", str(tmp_path), "--machine", "box", *words.split()]
     with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=HEEDING) as run:
@@ -90,9 +90,7 @@ def signals():
 @pytest.mark.parametrize(
     ("number", "is_ignored"), [(signal.SIGTERM, False), (signal.SIGHUP, False), (signal.SIGHUP, True)]
 )
-def test_a_polite_kill_and_a_closed_terminal_stop_as_ctrl_c_does_unless_nohup_ignores_it(
-    tmp_path, capsys, monkeypatch, number, is_ignored
-):
+def test_a_polite_kill_and_a_closed_terminal_stop_like_ctrl_c(tmp_path, capsys, monkeypatch, number, is_ignored):
     latencies_s = [1.0, 1.01, 0.99]
     if is_ignored:
         signal.signal(number, signal.SIG_IGN)
@@ -110,7 +108,7 @@ def test_a_polite_kill_and_a_closed_terminal_stop_as_ctrl_c_does_unless_nohup_ig
     assert len(MachineFolder(tmp_path, "box").rows(Run)) == (3 if is_ignored else 1)
 
 
-def test_a_cell_whose_process_was_killed_from_outside_is_lacking_until_it_is_measured(tmp_path, capsys, monkeypatch):
+def test_a_cell_killed_from_outside_is_lacking_until_measured(tmp_path, capsys, monkeypatch):
     outcomes = [KILLED, *(Timing(1, (TimedSample(latency_s),), ()) for latency_s in (1.0, 1.01, 0.99))]
     monkeypatch.setattr(Worker, "run", lambda *_: outcomes.pop(0))
     words = "--device cpu --models squeezenet1_0 --batch-sizes 1 --variants eager --sections inference"
@@ -124,7 +122,7 @@ def test_a_cell_whose_process_was_killed_from_outside_is_lacking_until_it_is_mea
 
 
 @pytest.mark.slow
-def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capsys):
+def test_measuring_from_end_to_end_resumes_and_then_is_done(tmp_path, capsys):
     words = f"{SHORT} --training-batch-sizes 2 --max-rounds 3 --sections workload inference operators"
     first = python("-m", "measure", "--data", str(tmp_path), "--machine", "box", *words.split(), "-v")
     assert first.returncode == 0, first.stderr

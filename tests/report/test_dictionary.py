@@ -16,7 +16,7 @@ WRITE = "run python -m report.dictionary"
 
 
 @pytest.mark.parametrize(("name", "text"), [("data", dictionary.text), ("facts", facts.dictionary)])
-def test_the_committed_dictionaries_are_those_of_the_records_and_facts(name, text):
+def test_the_committed_dictionaries_match_records_and_facts(name, text):
     assert (ROOT / "docs" / f"{name}.md").read_text("utf-8") == text(), WRITE
 
 
@@ -36,7 +36,7 @@ def test_the_committed_descriptor_is_that_of_its_tables():
     }
 
 
-def test_every_table_of_a_cache_is_a_resource_with_a_name_of_its_own(tmp_path):
+def test_every_table_of_a_cache_is_a_resource_with_its_own_name(tmp_path):
     own = tmp_path / "workload" / "own" / "models.csv"
     own.parent.mkdir(parents=True)
     own.touch()

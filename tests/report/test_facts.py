@@ -31,7 +31,7 @@ MADE = Example(Step(Value(2.9, low=2.8, high=3.0, count=24), Name(None)), Value(
 SOURCE = Source("machines/a/samples.csv", "phase=step", "python -m measure --sections training")
 
 
-def test_a_fact_has_a_key_its_docstring_and_the_chapters_source_unless_it_has_its_own():
+def test_a_fact_has_a_key_a_docstring_and_a_source():
     other = Source("models.csv")
     made = facts.sourced(Example(MADE.step, Value(24, source=other), False, {}), SOURCE)
     keyed = facts._changed(made, "example", lambda _value, key: {"key": key})

@@ -18,7 +18,7 @@ def failed(function):
         return failures.sentence("report.chapters.demo", failure)
 
 
-def test_a_failure_is_a_sentence_and_a_line_that_names_the_last_place_of_the_report():
+def test_a_failure_names_the_last_line_within_the_report():
     with failures.noted() as lines:
         for _ in range(2):
             text = failed(lambda: 1 / 0)
@@ -30,13 +30,13 @@ def test_a_failure_is_a_sentence_and_a_line_that_names_the_last_place_of_the_rep
     assert second.startswith("report.chapters.demo: ValueError: inf is not a quantity (values.py, line ")
 
 
-def test_a_part_of_a_chapter_that_fails_is_a_sentence_in_its_place():
+def test_a_part_of_a_chapter_that_fails_becomes_a_sentence():
     with failures.noted() as lines:
         assert "failed with ZeroDivisionError" in display.table(lambda paper: str(1 / 0))(None).markdown
     assert len(lines) == 1
 
 
-def test_bad_input_and_all_failures_of_a_strict_render_stay_errors(monkeypatch):
+def test_bad_input_and_strict_failures_stay_errors(monkeypatch):
     with pytest.raises(UserError, match="mend it"):
         failures.sentence("a", UserError("mend it"))
     monkeypatch.setenv(failures.STRICT, "1")

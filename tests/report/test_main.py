@@ -70,7 +70,7 @@ def test_an_old_quarto_is_passed_over_unless_it_is_asked_for(project, monkeypatc
 
 
 @pytest.mark.parametrize("verb", [[], ["figures"]])
-def test_a_folder_that_cannot_be_written_is_said_before_any_cell_runs(project, no_quarto, capsys, monkeypatch, verb):
+def test_a_read_only_folder_is_said_before_any_cell_runs(project, no_quarto, capsys, monkeypatch, verb):
     root = project(FIGURE)
     (root / "theirs").mkdir()
     monkeypatch.setattr(os, "access", lambda path, _mode: path != root / "theirs")

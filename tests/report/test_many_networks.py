@@ -78,7 +78,7 @@ def test_a_figure_draws_as_many_as_its_caption_says(paper, label):
     assert NUMBERS[most] in CAPTIONS[label]
 
 
-def test_a_cloud_has_a_part_of_the_points_and_those_that_it_names(paper, monkeypatch):
+def test_a_cloud_has_some_of_the_points_and_those_it_names(paper, monkeypatch):
     monkeypatch.setattr(latency, "MEASURED", 50)
     assert 50 <= len(drawn(latency.here.__wrapped__(paper), "name")) <= 50 + 2 * 2 * 3  # two a trend and panel
     assert "two hundred" in CAPTIONS["fig-latency-here"]

@@ -8,7 +8,7 @@ from measure.verbs import model
 from report import notebook
 
 
-def test_a_notebook_that_loads_the_extension_shows_text_and_roofline(roof, monkeypatch):
+def test_a_notebook_with_the_extension_shows_text_and_roofline(roof, monkeypatch):
     shell = InteractiveShell()
     shell.run_line_magic("load_ext", "report.notebook")
     shown, _ = shell.display_formatter.format(measure.model(*small(1), name="my <net>"))
@@ -21,7 +21,7 @@ def test_a_notebook_that_loads_the_extension_shows_text_and_roofline(roof, monke
     assert notebook.as_html(without_roof).endswith("</pre>")
 
 
-def test_the_roofline_has_its_ridge_point_and_the_cell_at_its_intensity(roof):
+def test_the_roofline_has_its_ridge_point_and_the_cell(roof):
     found = measure.model(*small(2))
     rows = [row for values in notebook.draw(found)["datasets"].values() for row in values]
     corners = {row["intensity"]: row["rate"] for row in rows if "roof" in row}

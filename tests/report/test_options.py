@@ -48,7 +48,7 @@ def test_models_and_chips_are_chosen_by_names_and_globs(project, tmp_path):
         chosen("models", ["resnet50"], root)
 
 
-def test_a_command_names_the_cache_and_its_few_models_unless_it_names_models_itself(tmp_path, monkeypatch):
+def test_a_command_names_the_cache_and_its_few_models(tmp_path, monkeypatch):
     def cache_of(folder, *models):
         for model in models:
             Workloads(folder).put([(workload(model), [layer(model)], [])])

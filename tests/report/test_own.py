@@ -40,7 +40,7 @@ def rendered(folder, *words):
 
 
 @pytest.mark.slow
-def test_a_new_folder_renders_at_the_first_try_and_says_whose_words_are_whose(folder):
+def test_a_new_folder_renders_and_says_whose_words_are_whose(folder):
     run, text = rendered(folder)
     assert run.returncode == 0, run.stderr
     assert (folder / "_site" / "index.html").exists()

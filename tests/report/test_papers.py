@@ -136,7 +136,7 @@ def test_the_pdf_has_the_shape_of_a_paper(rendered):
     assert pdf_complaints(pypdfium2.PdfDocument(rendered / "paper.pdf")) == []
 
 
-def test_every_number_of_the_page_is_a_fact_that_stands_there_once(html):
+def test_every_number_of_the_page_is_a_fact_that_occurs_once(html):
     def once(pairs):
         assert len(dict(pairs)) == len(pairs)
         return dict(pairs)
@@ -175,7 +175,7 @@ def test_every_fact_has_one_name_a_meaning_and_a_source(reference):
     ] == []
 
 
-def test_every_claim_of_a_reference_block_is_true_and_every_condition_is_there(reference):
+def test_every_claim_is_true_and_every_condition_exists(reference):
     known = {
         name: json.loads(facts.conditions(name, chapter).split("---\n")[1])[name] for name, chapter in reference.items()
     }

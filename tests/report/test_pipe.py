@@ -17,7 +17,7 @@ def test_column_widths():
     assert column_widths([["x" * 100], ["y" * 300]]) == [102.5, 302.5]
 
 
-def test_the_line_below_the_header_is_long_where_columns_do_not_fit():
+def test_the_header_line_is_long_enough_for_wide_columns():
     """A column of 40 and its padding fits; 4 columns of that take 170 of 118, and so does each line alone."""
     assert pipe("A", [["x" * 40]]).split("\n")[1] == "| :" + "-" * 41 + " |"  # round(42.5) is 42, with the colon
     rows = [["x " * 20 if row == column else "x" for column in range(4)] for row in range(4)]

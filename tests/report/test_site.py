@@ -42,7 +42,7 @@ def reader(browser, site):
 
 
 @pytest.mark.browser
-def test_every_figure_is_drawn_its_names_apart_and_links_to_its_data(desktop):
+def test_every_figure_is_drawn_and_links_to_its_data(desktop):
     declared = desktop.wait_for_charts()
     charts = desktop.page.locator(".vega-embed svg.marks")
     assert charts.count() == declared >= 8
@@ -89,7 +89,7 @@ def broken_rules(page):
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("device", "scheme"), [("desktop", "dark"), ("phone", "light")])
-def test_labels_stand_apart_nothing_scrolls_sideways_and_no_rule_of_accessibility_is_broken(request, device, scheme):
+def test_labels_keep_apart_nothing_scrolls_and_axe_is_silent(request, device, scheme):
     visit = request.getfixturevalue(device)
     visit.wait_for_charts()
     charts = visit.page.locator(".vega-embed svg.marks")
@@ -124,7 +124,7 @@ def test_a_narrow_page_has_every_line_of_a_figure(desktop, phone):
 
 
 @pytest.mark.browser
-def test_a_picture_that_scrolls_on_a_phone_takes_the_focus_until_its_chart_is_drawn(browser, site):
+def test_a_scrolling_picture_takes_the_focus_until_its_chart(browser, site):
     visit = Visit(browser, site / "index.html", PHONE)
     shown = "[...document.querySelectorAll('figure p')].filter((box) => !box.closest('details'))"
     stops = f"() => {shown}.filter((box) => box.tabIndex === 0).length"
@@ -136,7 +136,7 @@ def test_a_picture_that_scrolls_on_a_phone_takes_the_focus_until_its_chart_is_dr
 
 
 @pytest.mark.browser
-def test_an_axis_without_a_name_has_no_numbers_on_a_narrow_page_either(phone):
+def test_an_axis_without_a_name_has_no_numbers_when_narrow(phone):
     """Of the layers of a network, in their order: what has labels are shares."""
     phone.wait_for_charts()
     phone.page.evaluate("() => document.querySelectorAll('details.more').forEach(each => { each.open = true; })")
@@ -234,7 +234,7 @@ def test_a_readers_choices_outlive_another_width_of_the_page(reader):
 
 
 @pytest.mark.browser
-def test_a_chart_is_drawn_before_the_chooser_begins_and_none_that_is_folded_away(browser, site):
+def test_a_chart_is_drawn_before_the_chooser_unless_folded_away(browser, site):
     context = browser.new_context(viewport=DESKTOP)
     context.add_init_script(
         """addEventListener("DOMContentLoaded", () => new MutationObserver((_, watch) => {
@@ -280,7 +280,7 @@ def test_a_long_table_shows_its_first_rows_until_asked_for_more(reader):
 
 
 @pytest.mark.browser
-def test_the_page_asks_for_nothing_and_its_charts_write_no_markup(desktop, site):
+def test_the_page_loads_nothing_and_its_charts_write_no_markup(desktop, site):
     desktop.wait_for_charts()
     elsewhere = [url for url in desktop.requests if not url.startswith(("data:", "blob:"))]
     assert elsewhere == [(site / "index.html").as_uri()]
@@ -290,7 +290,7 @@ def test_the_page_asks_for_nothing_and_its_charts_write_no_markup(desktop, site)
 
 
 @pytest.mark.browser
-def test_a_tooltip_shows_values_with_units_for_pointer_and_arrow_keys(reader):
+def test_a_tooltip_has_units_for_pointer_and_arrow_keys(reader):
     reader.wait_for_charts()
     point = reader.page.locator(".vega-embed svg.marks [aria-roledescription='point']").first
     point.scroll_into_view_if_needed()
@@ -329,7 +329,7 @@ def test_without_scripts_every_figure_is_a_picture(browser, site):
     visit.context.close()
 
 
-def test_figures_and_tables_are_numbered_from_one_without_a_gap_and_no_glyph_is_missing(site):
+def test_figures_and_tables_are_numbered_without_a_gap(site):
     text = (site / "index.html").read_text(encoding="utf-8")
     assert len(text) <= 5_000_000
     whole = "\n".join(page.get_textpage().get_text_bounded() for page in pypdfium2.PdfDocument(site / "paper.pdf"))

@@ -34,7 +34,7 @@ def test_the_table_was_counted_with_the_networks_of_the_page():
 
 
 @pytest.mark.parametrize("program", [name for name in counting_cases.CASE_COUNTERS if name != "roofwright"])
-def test_an_installed_program_of_the_tables_version_prints_what_the_table_says(program):
+def test_an_installed_program_prints_what_the_table_says(program):
     counter = counting_cases.CASE_COUNTERS[program]
     rows = [row for row in COMMITTED if row.program == program and row.version == counter.version]
     if not counter.installed or not rows:

@@ -41,7 +41,7 @@ def test_samples_that_no_run_committed_are_not_there(folder, again):
     assert folder.rows(Sample) == samples(3) + samples(4, model="killed")
 
 
-def test_a_cell_measured_again_replaces_the_old_one_and_rounds_stand_beside_each_other(folder):
+def test_a_cell_measured_again_replaces_the_old_one(folder):
     folder.put_run(run(), samples(3))
     for number in range(2):
         folder.put_run(run(batch=64, round_=number), samples(2, batch=64, round_=number))
@@ -52,7 +52,7 @@ def test_a_cell_measured_again_replaces_the_old_one_and_rounds_stand_beside_each
     assert folder.rows(Sample) == samples(2, batch=64, round_=0) + samples(3, batch=64, round_=1)
 
 
-def test_a_cell_measured_at_another_input_shape_loses_all_its_rounds_and_no_other_cell_does(folder, monkeypatch):
+def test_a_cell_at_another_input_shape_loses_all_its_rounds(folder, monkeypatch):
     for number in range(3):
         folder.put_run(at("16000", run(AUDIO, round_=number)), samples(2, AUDIO, round_=number))
     folder.put_run(at("16000", run(AUDIO, 64)), samples(2, AUDIO, 64))
@@ -70,7 +70,7 @@ def put_step(folder, status="ok", count=2):
     folder.put_run(run(phase="step", status=status), samples(count, phase="step"), stages)
 
 
-def test_a_step_stands_beside_its_stages_and_is_replaced_with_them(folder):
+def test_a_step_is_kept_with_its_stages_and_replaced_with_them(folder):
     folder.put_run(run(), samples(1))
     put_step(folder)
     put_step(folder, count=3)
@@ -81,7 +81,7 @@ def test_a_step_stands_beside_its_stages_and_is_replaced_with_them(folder):
     assert folder.rows(Sample) == samples(1)
 
 
-def test_stages_without_their_step_are_not_there_and_are_replaced(folder, again):
+def test_stages_without_their_step_are_ignored_and_replaced(folder, again):
     put_step(folder)
     path = folder.folder / "runs.csv"
     *others, whole = path.read_text().splitlines(keepends=True)
@@ -96,7 +96,7 @@ def test_stages_without_their_step_are_not_there_and_are_replaced(folder, again)
     assert path.read_text().count("\n") == 1 + 4
 
 
-def test_an_environment_is_kept_once_the_newest_counts_and_a_roof_measured_again_replaces_the_old_one(tmp_path, folder):
+def test_an_environment_is_kept_once_and_its_newest_row_counts(tmp_path, folder):
     with pytest.raises(UserError, match=r"box/machine\.csv has no environment"):
         folder.newest_environment()
     newer = replace(ENVIRONMENT, environment_id="e2", recorded_at="2026-02-01")
@@ -152,7 +152,7 @@ def counted(model, batch=1, layers=1, **columns):
     return replace(workload(model, batch), **columns), rows, [operator(model, batch)]
 
 
-def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
+def test_sorted_workloads_stay_the_same_bytes_when_recounted(tmp_path):
     tables = Workloads(tmp_path)
     paths = tables.folders()[0].paths.values()
     tables.put([counted("b", 64), counted("b", layers=2)])
@@ -163,7 +163,7 @@ def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
     assert [(row.model, row.batch) for row in tables.rows(Workload)] == [("a", 1), ("b", 1), ("b", 64)]
 
 
-def test_counting_again_leaves_no_layer_and_operator_of_the_old_count_and_none_that_nothing_commits(tmp_path):
+def test_counting_again_leaves_nothing_of_the_old_count(tmp_path):
     tables = Workloads(tmp_path)
     tables.put([(workload("a"), [layer("a"), layer("a", position=1)], [operator("a"), operator("a", name="add")])])
     tables.put([counted("b")])
@@ -174,7 +174,7 @@ def test_counting_again_leaves_no_layer_and_operator_of_the_old_count_and_none_t
     assert [row.model for record in (Layer, Operator) for row in tables.rows(record)] == ["b", "b"]
 
 
-def test_models_of_ones_own_have_one_input_shape_and_are_counted_apart_and_read_with_the_others(tmp_path):
+def test_own_models_have_one_input_shape_and_are_counted_apart(tmp_path):
     tables = Workloads(tmp_path)
     tables.put([counted("mine:net", source="own", input_shape="3"), counted("net")])
     tables.put([counted("mine:net", layers=2, source="own"), counted("net", input_shape="3x4x4")])
@@ -190,7 +190,7 @@ def test_models_of_ones_own_have_one_input_shape_and_are_counted_apart_and_read_
     assert {row.model for record in (Workload, Layer) for row in Workloads(tmp_path).rows(record)} == {"net"}
 
 
-def test_two_runs_that_count_at_the_same_time_lose_nothing_and_have_nothing_twice(tmp_path, monkeypatch):
+def test_two_runs_that_count_at_once_lose_and_double_nothing(tmp_path, monkeypatch):
     written, both = watch_writes(monkeypatch), [Workloads(tmp_path), Workloads(tmp_path)]
     assert [tables.rows(record) for tables in both for record in (Workload, Layer, Operator)] == [[]] * 6
     for batch in range(1, 4):

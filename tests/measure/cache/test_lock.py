@@ -25,7 +25,7 @@ with locked(Path(sys.argv[1])):
 """
 
 
-def test_a_second_writer_is_told_who_holds_the_folder_until_its_holder_dies(tmp_path):
+def test_a_second_writer_learns_who_holds_the_folder(tmp_path):
     (tmp_path / f"{NAME}.holder").write_text("process 1 of a killed run,")
     program = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
@@ -41,7 +41,7 @@ def test_a_second_writer_is_told_who_holds_the_folder_until_its_holder_dies(tmp_
         assert not (tmp_path / f"{NAME}.holder").exists()  # a released lock names nobody
 
 
-def test_a_holder_that_says_nothing_is_another_process_and_one_that_lets_go_in_time_is_none(tmp_path):
+def test_a_silent_holder_is_another_process(tmp_path):
     path = tmp_path / NAME
     with path.open("a") as silent:
         fcntl.flock(silent, fcntl.LOCK_EX)

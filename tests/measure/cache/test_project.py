@@ -17,7 +17,7 @@ def test_a_table_of_the_data_folder_comes_before_this_projects(tmp_path):
     assert kept_by_hand(Coefficient, tmp_path) == own
 
 
-def test_chips_of_the_data_folder_join_the_projects_and_replace_rows_of_the_same_key(tmp_path):
+def test_chips_of_the_data_folder_join_the_projects(tmp_path):
     projects = table.read(ROOT / "data" / "chips.csv", Chip)
     assert read_both(Chip, ROOT / "data") == read_both(Chip, tmp_path) == projects
     own = [replace(projects[0], peak_flop_per_s=1e12), replace(projects[1], chip="Mine")]

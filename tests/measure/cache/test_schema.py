@@ -10,7 +10,7 @@ from measure.errors import UserError
 from measure.published import records as published_records
 
 
-def test_every_column_has_a_meaning_every_number_a_unit_and_each_file_one_table():
+def test_every_column_has_a_meaning_and_every_number_a_unit():
     for facts in TABLES.values():
         assert set(facts.key) <= set(facts.columns)
         for column in facts.columns.values():

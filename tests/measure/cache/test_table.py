@@ -78,7 +78,7 @@ def test_a_hostile_table_is_read_or_refused_in_a_sentence(tmp_path_factory, chan
         assert all(row.batch >= 1 and row.status == "ok" for row in rows)
 
 
-def test_a_table_with_its_columns_in_another_order_takes_new_rows(path):
+def test_a_table_with_columns_in_another_order_takes_new_rows(path):
     table.append(path, Run, [run()])
     rows = [line.split(",") for line in path.read_text().splitlines()]
     path.write_text("".join(",".join(reversed(cells)) + "\n" for cells in rows))
@@ -87,7 +87,7 @@ def test_a_table_with_its_columns_in_another_order_takes_new_rows(path):
     assert path.read_text().startswith(RUN_HEADER)
 
 
-def test_a_torn_last_line_is_no_row_is_refused_or_set_aside_and_goes_with_the_next_write(path):
+def test_a_torn_last_line_is_no_row_and_goes_with_the_next_write(path):
     assert table.set_torn_line_aside(path) is None
     table.append(path, Sample, samples(2))
     whole = path.read_bytes()
@@ -146,7 +146,7 @@ def test_half_a_character_becomes_a_question_mark(path):
     assert table.read(path, KernelTime) == [kernel_time(kernel="half of ?")]
 
 
-def test_the_first_row_of_each_key_is_read_and_the_others_are_not_looked_at(path):
+def test_only_the_first_row_of_each_key_is_read(path):
     table.append(path, Sample, [*samples(2), *samples(2, "other"), *samples(1)])
     path.write_text(path.read_text().replace(",1,4,1.1,", ",1,4,soon,"))
     assert [(line, row.model) for line, row in table.numbered(path, Sample, ["model"])] == [(2, "net"), (4, "other")]
@@ -161,7 +161,7 @@ def test_a_file_without_a_complete_line_is_no_empty_table(path, damaged):
     assert path.read_bytes() == damaged
 
 
-def test_the_parts_of_the_rows_that_are_asked_for_and_new_ones_where_the_old_ones_stood(path):
+def test_requested_rows_are_replaced_where_the_old_ones_were(path):
     parts = ChildTable(path, Sample, ROUND)
     parts.put([(run("a"), samples(2, "a")), (run("b"), samples(1, "b"))])
     assert parts.of([run("b")]) == samples(1, "b")
@@ -175,7 +175,7 @@ def test_the_parts_of_the_rows_that_are_asked_for_and_new_ones_where_the_old_one
 
 
 @pytest.mark.parametrize("only", [("latency_s",), ("latency_s", "model"), ("sample", "round", "clock_hz")])
-def test_some_columns_are_those_of_the_whole_and_of_the_others_nothing_is_read(path, only):
+def test_some_columns_are_read_without_looking_at_others(path, only):
     append(path, Sample, samples(3))
     whole = table.columns(path, Sample)
     assert table.columns(path, Sample, only) == {name: cells for name, cells in whole.items() if name in only}
@@ -193,7 +193,7 @@ def test_rows_with_some_cells_alone(path):
     assert table.read_some(path.with_name("none.csv"), Run, ("model",), {("a",)}) == []
 
 
-def test_a_table_of_many_rows_is_refused_for_its_first_wrong_column_and_before_that_for_a_wrong_row(path):
+def test_a_long_table_is_refused_for_its_first_wrong_row(path):
     """The rows are parsed some at a time, and the wrong cells are as far apart as can be."""
     row = "e1,net,{},fp32,inference,eager,ok,,now,,,,,,0,,,\n"
     lines = [row.format(number % 7 + 1) for number in range(2 * table.PIECE)]  # 1 to 7: texts that come again

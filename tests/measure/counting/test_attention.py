@@ -137,7 +137,7 @@ def forms():
 
 
 @pytest.mark.parametrize(("tensors", "settings", "is_fused"), list(forms()))
-def test_attention_on_the_meta_device_is_one_operator_where_it_is_on_the_processor(tensors, settings, is_fused):
+def test_attention_is_one_operator_on_meta_as_on_the_processor(tensors, settings, is_fused):
     real = [on_cpu(each).mT.contiguous().mT if each.stride(-1) != 1 else on_cpu(each) for each in tensors]
     masks = {"attn_mask": on_cpu(settings["attn_mask"])} if settings.get("attn_mask") is not None else {}
     runs = {"meta": attend(*tensors, **settings), "cpu": attend(*real, **settings | masks)}

@@ -92,7 +92,7 @@ def test_layers_and_operators_sum_to_the_model(model):
     assert len(set(keys)) == len(keys)
 
 
-def test_operators_without_a_formula_are_listed_with_calls_and_share():
+def test_operators_without_a_formula_have_calls_and_share():
     powers = Own(lambda _self, values: torch.linalg.matrix_exp(values) + torch.linalg.matrix_exp(values))
     columns, _ = count_network(powers, 2, 10, 10)
     # Each exponential reads 800 bytes and writes 800, two of them; the addition 2400: 3200 of 5600. Backward is without
@@ -100,7 +100,7 @@ def test_operators_without_a_formula_are_listed_with_calls_and_share():
     assert columns["uncounted"] == "linalg_matrix_exp:2:0.57"
 
 
-def test_a_backward_pass_that_fails_leaves_the_forward_counts_and_the_reason():
+def test_a_backward_pass_that_fails_keeps_the_forward_counts():
     class Inference(nn.BatchNorm2d):
         def forward(self, images):
             if self.training:
@@ -129,7 +129,7 @@ def check_footprint(columns):
 @pytest.mark.parametrize(
     "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if name not in FAST)]
 )
-def test_counts_are_those_of_torch_and_what_torchvision_publishes(name):
+def test_counts_are_those_of_torch_and_of_torchvision(name):
     network, inputs = catalog.build_on_meta(MODELS[name]), catalog.make_inputs(MODELS[name], 1, "meta")
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         network(*inputs)

@@ -271,7 +271,7 @@ INTEGERS = {
 CHOICES = {"_conj_physical", "clone", "conj_physical", "masked_fill", "where"}
 
 
-def test_what_torch_calls_pointwise_or_a_reduction_has_a_formula_and_does_not_only_move():
+def test_torchs_pointwise_and_reductions_have_a_formula():
     tags = {torch.Tag.pointwise, getattr(torch.Tag, "reduction", torch.Tag.pointwise)}
     missing, moving = set(), set()
     for schema in torch._C._jit_get_all_schemas():

@@ -50,7 +50,7 @@ def test_kinds(kind, modules):
     assert [kind_of(module) for module in modules] == [kind] * len(modules)
 
 
-def test_a_row_for_each_leaf_and_each_module_with_something_of_its_own():
+def test_a_row_for_each_leaf_and_each_module_with_own_work():
     class Block(Own):
         pass
 

@@ -72,7 +72,7 @@ def test_an_operator_reads_and_writes_by_hand(compute, tensors, byte):
         assert recorder.record_inference(network, tensors)[0].forward.total("traffic_byte") == byte
 
 
-def test_an_operator_without_a_formula_is_unknown_as_soon_as_a_floating_point_number_takes_part():
+def test_an_operator_without_a_formula_is_unknown_with_floats():
     power, whole, real = overload_of(aten.linalg_matrix_exp.default), meta(3, 5, **INDEX), meta(3)
     assert power.work((whole,), {}, whole, [whole, whole]) == NOTHING
     assert power.work((whole,), {}, (real, whole), [whole, real, whole]) is None
@@ -151,7 +151,7 @@ def test_an_operator_in_place_reads_and_writes_one_tensor():
 
 
 @pytest.mark.parametrize("fake", [False, True])
-def test_a_weight_that_wraps_two_tensors_counts_the_bytes_that_it_stores(fake):
+def test_a_weight_that_wraps_two_tensors_has_their_bytes(fake):
     """As torchao's weights of 8 bits wrap values and scales. 2 rows of 64 by 64 x 96, by either tensor."""
     network = nn.Linear(64, 96, bias=False)
     weight = TwoTensor(torch.ones(96, 64), torch.ones(96, 64))

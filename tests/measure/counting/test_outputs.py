@@ -104,7 +104,7 @@ def test_batch_normalisation_has_the_outputs_that_torch_derives(form, types):
         assert described(outputs.SHAPES[operator](*args)) == described(operator(*args))
 
 
-def test_batch_normalisation_has_the_outputs_that_torch_derives_wrongly_or_refuses():
+def test_batch_normalisation_has_outputs_that_torch_gets_wrong():
     # Without a gradient of the input; on the meta device torch writes all three.
     inputs, channels = meta(4, 6, 5, 3), meta(6)
     made = outputs.SHAPES[BACKWARD](inputs, inputs, *[channels] * 5, True, 1e-5, [False, True, True])

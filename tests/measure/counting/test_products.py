@@ -191,7 +191,7 @@ CASES = [*MATRICES, *GROUPS, *BILINEAR, *PRODUCTS, *DISTANCE_CASES, *convolution
 test_by_hand = by_hand(CASES)
 
 
-def test_the_gradients_of_a_convolution_by_time_cost_its_forward_padding_included():
+def test_convolution_gradients_by_time_cost_their_forward_pass():
     weights = {"weight": nn.Parameter(torch.zeros(3, 4, 5)), "bias": nn.Parameter(torch.zeros(5))}
     network = Own(lambda self, steps: torch.conv_tbc(steps, self.weight, self.bias, 1), **weights)
     forward, backward = trained(network, meta(7, 2, 4, requires_grad=True))

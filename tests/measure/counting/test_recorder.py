@@ -25,7 +25,7 @@ def plain(network, hidden):
     return torch.relu(network.b(hidden))
 
 
-def test_an_operator_and_its_backward_belong_to_the_innermost_module_that_ran():
+def test_an_operator_and_its_backward_have_the_innermost_module():
     forward, backward = trained(three_layers(plain), ROWS)
     once = {"": 0, "a": 2 * 4 * 3 * 5, "b": 2 * 4 * 5 * 7, "c": 2 * 4 * 7 * 2}
     assert column(forward, "flop") == once
@@ -37,7 +37,7 @@ def test_an_operator_and_its_backward_belong_to_the_innermost_module_that_ran():
     assert {part.calls for part in forward.values()} == {1}
 
 
-def test_a_module_that_is_called_twice_has_the_work_of_both_calls():
+def test_a_module_called_twice_has_the_work_of_both_calls():
     layer = nn.Linear(3, 3)
     forward, backward = trained(nn.Sequential(layer, nn.ReLU(), layer), ROWS)
     assert (forward["0"].calls, forward["0"].flop) == (2, 2 * (2 * 4 * 3 * 3))

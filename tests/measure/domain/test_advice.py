@@ -46,7 +46,7 @@ def test_what_was_measured_to_help_most_comes_first(cells, remedy):
         replace(KEPT, flags=("loaded",)),
     ],
 )
-def test_without_a_certain_gain_there_is_a_hypothesis_which_says_why_and_how_to_test_it(other):
+def test_without_a_certain_gain_there_is_a_testable_hypothesis(other):
     found = advised(other)
     assert (found.remedy, found.gain) == ("channels_last", None)
     assert found.why == "layers of the kind convolution take 75 % of its operators' time"

@@ -31,13 +31,13 @@ def test_kinds_and_the_rest_of_the_call_add_up_to_the_ratio():
     assert terms(PLAIN, after) == {"attention": 0.6, OUTSIDE: -0.1, "linear": 0.0}
 
 
-def test_operators_that_took_longer_under_the_profiler_are_the_whole_call():
+def test_operators_slower_under_the_profiler_are_the_whole_call():
     # 2.5 s of operators in 2 s: nothing is outside, and their shares are 3/5 and 2/5
     wide = replace(PLAIN, kinds={"linear": 1.5, "attention": 1.0})
     assert wide.parts == pytest.approx({"linear": 0.6, "attention": 0.4, OUTSIDE: 0.0})
 
 
-def test_a_slower_clock_explains_its_share_of_all_that_a_processor_does():
+def test_a_slower_clock_explains_its_share_of_a_processors_work():
     a, b = replace(PLAIN, clock_hz=2e9), replace(PLAIN, clock_hz=1e9, latency_s=2.0)
     # At A's clock B would take 1 s, the same as A in each part
     assert terms(a, b) == {CLOCK: 1.0, "linear": 0.0, "attention": 0.0, OUTSIDE: 0.0}

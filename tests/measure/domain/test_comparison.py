@@ -47,13 +47,13 @@ def test_what_changed_comes_first_the_slowest_before_the_faster():
 
 
 @pytest.mark.parametrize(("flags", "change"), [(None, "slower"), ("wide", "slower"), ("loaded;wide", "undecided")])
-def test_a_difference_that_other_programs_may_have_made_is_undecided_and_no_regression(flags, change):
+def test_a_difference_under_load_is_undecided_and_no_regression(flags, change):
     b = side({**B.cells, cell("slowest"): rounds(1.99, 2.0, 2.01, flags=flags)})
     (row,) = (row for row in comparison.compare(A, b) if row.key.model == "slowest")
     assert (row.change, row.is_regression(0.05)) == (change, change == "slower")
 
 
-def test_machines_that_share_no_cell_compare_their_roofs_by_these_alone():
+def test_machines_without_a_common_cell_compare_their_roofs():
     stream = RoofKernel("stream_copy", 512, "fp64", "sustained")
     a, b = (side({cell(name): STEADY}, {stream: rounds(*times)}) for name, times in (
         ("only a", (0.9, 1.0, 1.1)), ("only b", (1.8, 2.0, 2.2)),
@@ -95,13 +95,13 @@ def test_ceilings_follow_the_cells_and_take_their_spread():
         (0.10, 0.03, comparison.WITHIN_ERROR),
     ],
 )
-def test_a_change_that_matters_and_is_neither_found_nor_excluded_is_undecided(matters, spread, change):
+def test_a_change_neither_found_nor_excluded_is_undecided(matters, spread, change):
     each = exact(-spread, 0, spread)
     (row,) = comparison.compare(side({cell("net"): each}), side({cell("net"): each}), matters)
     assert row.change == change
 
 
-def test_the_geometric_mean_of_ratios_has_the_interval_of_independent_errors():
+def test_a_geometric_mean_has_the_interval_of_independent_errors():
     rows = [
         ComparedRow(cell("a"), ratio=2.0, ratio_low=2 * exp(-0.3), ratio_high=2 * exp(0.3)),
         ComparedRow(cell("b"), ratio=8.0, ratio_low=8 * exp(-0.4), ratio_high=8 * exp(0.4)),
@@ -133,7 +133,7 @@ def differ(*pairs):
     return comparison.estimate_changes(rows, comparison.common_variance(rows))
 
 
-def test_a_cell_alone_is_compared_by_the_t_test_of_its_round_medians():
+def test_a_lone_cell_is_compared_by_a_t_test_of_round_medians():
     # Each side's logarithms have a variance of (0.01^2 + 0 + 0.01^2) / 2 = 1e-4, pooled likewise. The standard error is
     # sqrt(1e-4 * (1/3 + 1/3)) = 0.0081650, so t = 0.03 / 0.0081650 = 3.6742 with 4 degrees of freedom, whose 97.5 %
     # quantile is 2.7764. By Abramowitz and Stegun 26.7.4 p = 1 - sin(1 + cos^2 / 2) with sin = t / sqrt(4 + t^2).
@@ -148,7 +148,7 @@ def test_a_cell_alone_is_compared_by_the_t_test_of_its_round_medians():
     assert found.basis == comparison.ROUNDS
 
 
-def test_the_variance_of_both_sides_is_pooled_and_moved_towards_the_common_one():
+def test_both_sides_variance_is_pooled_and_shrunk():
     # Variances 2e-4 of two values 0.02 apart, and 1e-4 of three: (1 * 2e-4 + 2 * 1e-4) / 3.
     found = comparison.round_variance(*rows_of([(exact(0, 0.02), exact(0, 0.01, 0.02))]))
     assert found == (pytest.approx(4e-4 / 3), 3, 0)
@@ -160,7 +160,7 @@ def test_the_variance_of_both_sides_is_pooled_and_moved_towards_the_common_one()
         assert comparison.moderate(Spread(1e-4, 4), common) == pytest.approx(expected)
 
 
-def test_the_fit_recovers_the_distribution_that_variances_were_drawn_from():
+def test_the_fit_recovers_the_distribution_of_the_variances():
     # Variances are 1e-4 * 8 / chi-squared(8), as Smyth's model has them: weight 8 about the centre 1e-4.
     generator = random.Random(3)
     pairs = []
@@ -173,7 +173,7 @@ def test_the_fit_recovers_the_distribution_that_variances_were_drawn_from():
     assert common.freedom == 3000 * 4
 
 
-def test_rounds_that_never_differ_and_cells_alone_say_nothing_of_others():
+def test_equal_rounds_and_lone_cells_say_nothing_of_others():
     for pairs in ([], [(exact(0, 0.01), exact(0, 0.02))], [(exact(0, 0), exact(0, 0))] * 3):
         assert comparison.common_variance(rows_of(pairs)).weight == 0
 
@@ -209,7 +209,7 @@ ONE = (Repeats((1.0,), 0.001, 50), Repeats((1.02,), 0.001, 50))
         ((Repeats((1.0,) * 3, 0.05, 8), Repeats((1.04,) * 3, 0.0, 8)), NOTHING_COMMON, "rounds", 2.3646 * 0.05, False),
     ],
 )
-def test_few_rounds_are_compared_by_what_others_or_their_samples_leave_uncertain(pair, common, basis, half, flagged):
+def test_few_rounds_are_compared_with_others_uncertainty(pair, common, basis, half, flagged):
     (found,) = comparison.estimate_changes(rows_of([pair]), common)
     assert found.basis == basis
     assert log(found.ratio_high / found.ratio) == pytest.approx(half, rel=1e-4)
@@ -237,7 +237,7 @@ def measured(generator, spread, shift=0.0):
     return Repeats(tuple(exp(shift + generator.gauss(0, spread)) for _ in range(3)), 0.1 * spread, 12)
 
 
-def test_two_runs_of_the_same_twenty_cells_flag_few_and_their_intervals_cover():
+def test_two_runs_of_the_same_twenty_cells_flag_few():
     generator, flagged, covered = random.Random(7), [], 0
     for _ in range(100):
         spreads = [0.01 * exp(generator.gauss(0, 0.7)) for _ in range(20)]

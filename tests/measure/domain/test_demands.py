@@ -10,7 +10,7 @@ RATES = Roof({"fp32": 1000.0}, 100.0)  # the ridge point is at 10 FLOP/B
 BYTES = {"parameter_byte": 60, "input_byte": 10, "activation_byte": 30, "inference_peak_byte": 80}
 
 
-def test_a_demand_stands_under_the_slope_or_the_flat_part_of_the_roof():
+def test_a_demand_is_under_the_slope_or_the_flat_part():
     rows = [workload(batch=64, flop=5000, **BYTES), workload(batch=1, flop=500, **BYTES)]
     small, large = demands(rows, RATES, ["fp32"])
     assert (small.batch, small.byte, small.peak_byte) == (1, 100, 80)  # 60 + 10 + 30
@@ -18,7 +18,7 @@ def test_a_demand_stands_under_the_slope_or_the_flat_part_of_the_roof():
     assert (large.intensity_flop_per_byte, large.attainable_flop_per_s, large.bound) == (50, 1000, "arithmetic")
 
 
-def test_tf32_asks_for_what_is_stored_as_fp32_and_a_failed_count_for_nothing_and_no_roof_bounds_nothing():
+def test_tf32_is_stored_as_fp32_and_failed_counts_bound_nothing():
     failed = replace(workload(batch=2), status="error", reason="no")
     (demand,) = demands([workload(**BYTES), failed], RATES, ["tf32"])
     assert (demand.precision, demand.attainable_flop_per_s, demand.bound) == ("tf32", None, None)
@@ -33,7 +33,7 @@ def test_a_cell_reaches_a_part_of_what_is_attainable():
     assert (failed.flop_per_s, failed.roof_share) == (None, None)
 
 
-def test_layers_come_as_they_run_with_the_time_of_their_operators():
+def test_layers_come_as_they_run_with_their_operators_time():
     layers = [replace(layer(position=1), path="tail"), layer(position=0), replace(layer(position=2), path="idle")]
     operators = [operator_time(), operator_time(name="add", time_s=0.5), operator_time(path="tail")]  # 0.25 s each
     found = layer_demands(layers, "fp32", RATES, operators)
@@ -44,7 +44,7 @@ def test_layers_come_as_they_run_with_the_time_of_their_operators():
     assert layer_demands(layers, "fp32", RATES, [])[0].time_s is None
 
 
-def test_a_layer_that_runs_its_parts_as_one_operator_has_the_kind_of_most_of_their_flop():
+def test_a_fused_layer_has_the_kind_of_most_of_its_flop():
     """PyTorch runs a whole encoder layer as one operator, so that its parts have no time of their own."""
     fused = replace(layer(position=0), path="blocks.0", layer_kind="other", forward_flop=0)
     parts = [

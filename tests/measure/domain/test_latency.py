@@ -8,7 +8,7 @@ from measure.cache.records import Run
 from measure.domain.latency import Cell, group_rounds, summarise_cell
 
 
-def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_path):
+def test_a_cell_has_the_median_of_its_rounds_and_all_flags(tmp_path):
     folder = machine(tmp_path)
     put(folder, 0, [0.10, 0.11, 0.12])
     put(folder, 1, [0.20, 0.21, 0.22])
@@ -21,7 +21,7 @@ def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_pa
     assert cell.flags == ("throttled", "wide")
 
 
-def test_the_interval_between_rounds_decides_whether_a_cell_is_wide():
+def test_the_interval_between_rounds_makes_a_cell_wide():
     def flags(rounds, timed):
         runs = [replace(run(round_=number), flags="drifting;loaded;wide") for number in range(rounds)]
         return group_rounds(runs, timed)[Cell.of(runs[0])].flags
@@ -32,7 +32,7 @@ def test_the_interval_between_rounds_decides_whether_a_cell_is_wide():
     assert flags(1, [*samples(3), *samples(2, round_=1)]) == {"drifting", "loaded", "wide"}  # the last have no run
 
 
-def test_the_width_that_was_asked_last_decides_whether_a_cell_is_wide():
+def test_the_last_requested_width_makes_a_cell_wide():
     # Student's t of two degrees of freedom is 4.30: three rounds with a deviation of 1 % are ±2.5 % wide at 95 %
     timed = [replace(samples(1)[0], round=number, latency_s=time_s) for number, time_s in enumerate((0.99, 1, 1.01))]
     for targets, found in (
@@ -55,7 +55,7 @@ def test_the_width_that_was_asked_last_decides_whether_a_cell_is_wide():
         (("loaded", "loaded", "loaded"), 2, {"loaded", "wide"}),  # nothing else is known
     ],
 )  # fmt: skip
-def test_rounds_that_other_programs_disturbed_count_only_where_a_cell_has_no_others(tmp_path, flags, latency_s, found):
+def test_disturbed_rounds_count_only_for_a_cell_without_others(tmp_path, flags, latency_s, found):
     folder = machine(tmp_path)
     for number, (time_s, flag) in enumerate(zip((1, 2, 9), flags, strict=True)):
         put(folder, number, [time_s], flags=flag or None)
@@ -71,7 +71,7 @@ def test_rounds_that_other_programs_disturbed_count_only_where_a_cell_has_no_oth
         ([([], "oom", "first"), ([0.1], "ok", None)], ("ok", None, 0.1, 10.0, 1)),
     ],
 )
-def test_the_status_of_a_cell_and_its_latency_are_those_of_the_rounds_with_a_result(tmp_path, rounds, expected):
+def test_a_cells_status_and_latency_are_those_of_good_rounds(tmp_path, rounds, expected):
     folder = machine(tmp_path)
     for number, (latencies, status, reason) in enumerate(rounds):
         put(folder, number, latencies, status=status, reason=reason)
@@ -79,7 +79,7 @@ def test_the_status_of_a_cell_and_its_latency_are_those_of_the_rounds_with_a_res
     assert (cell.status, cell.reason, cell.latency_s, cell.inputs_per_s, cell.rounds) == expected
 
 
-def test_the_stages_of_a_step_and_what_another_environment_measured_are_no_cells(tmp_path):
+def test_stages_and_other_environments_are_no_cells(tmp_path):
     folder = machine(tmp_path, "box", DATED, NEWER)
     put(folder, 0, [0.1])
     put(folder, 0, [0.2], environment=NEWER)

@@ -10,7 +10,7 @@ WRITTEN = {
 }  # fmt: skip
 
 
-def test_networks_are_named_as_people_write_them_and_every_built_in_one_has_a_name_of_its_own():
+def test_networks_have_the_names_that_people_write():
     assert {model: model_name(model) for model in WRITTEN} == WRITTEN
     names = [model_name(model.name) for model in BUILT_IN]
     assert len({*names, *(model.name for model in BUILT_IN)}) == 2 * len(names)

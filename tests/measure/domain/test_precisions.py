@@ -23,6 +23,6 @@ def on(device, capability=None):
         (on("cuda", "12.1"), "fp32 bf16", "fp32", "fp32 tf32 fp16 bf16 fp8 int8"),  # as a text before "8.0"
     ],
 )
-def test_cells_have_fp32_and_16_bits_and_products_all_that_a_gpu_has_units_for(environment, default, asked, products):
+def test_cells_have_fp32_and_16_bits_and_products_all_units(environment, default, asked, products):
     assert " ".join(precisions.default_precisions(environment)) == default
     assert " ".join(precisions.product_precisions(environment, asked.split())) == products

@@ -11,7 +11,7 @@ PRODUCT = roof_measurement(latency_s=0.5)  # 1024 FLOP in half a second
 STREAM = replace(PRODUCT, roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, pace="sustained", round=0)
 
 
-def test_the_fastest_sustained_arithmetic_of_a_precision_is_its_peak():
+def test_the_fastest_sustained_arithmetic_is_the_peak():
     slower, burst = replace(PRODUCT, size=16, latency_s=1.0), replace(PRODUCT, size=32, latency_s=0.1, pace="burst")
     faster = replace(PRODUCT, roof_kernel="fma", latency_s=0.25)
     half = replace(PRODUCT, precision="bf16", latency_s=0.125)
@@ -20,7 +20,7 @@ def test_the_fastest_sustained_arithmetic_of_a_precision_is_its_peak():
     assert machine_roof([PRODUCT, faster]).flop_per_s == {"fp32": 4096}
 
 
-def test_rounds_merge_to_their_median_by_which_the_fastest_stream_is_the_bandwidth():
+def test_rounds_merge_to_their_median_that_picks_the_bandwidth():
     rounds = [replace(STREAM, round=number, latency_s=seconds) for number, seconds in enumerate((1.0, 2.0, 3.0))]
     triad = replace(STREAM, roof_kernel="stream_triad", latency_s=1.5)
     within_a_cache = replace(STREAM, round=None, latency_s=0.001)
@@ -35,7 +35,7 @@ def test_rounds_merge_to_their_median_by_which_the_fastest_stream_is_the_bandwid
     assert merge_rounds(rounds[:1]) == [replace(rounds[0], round=1)]  # with its own interval
 
 
-def test_a_kernel_that_other_programs_disturbed_counts_only_where_none_of_its_kind_was_left_alone():
+def test_a_disturbed_kernel_counts_only_without_a_calm_one():
     # 600 B: in 1 s and in 2 s left alone, in 6 s next to others, which would be 300 B/s in the median of all three.
     streams = [replace(STREAM, round=n, latency_s=s, load=load) for n, s, load in ((0, 1.0, 0.0), (1, 2.0, 0.09))]
     disturbed = replace(STREAM, round=2, latency_s=6.0, load=0.6)

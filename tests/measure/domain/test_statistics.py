@@ -34,7 +34,7 @@ def test_a_median_lies_between_values():
 
 
 @given(st.lists(SECONDS, min_size=1, max_size=60), st.sampled_from([0.5, 0.6827, 0.95, 0.99]))
-def test_an_interval_is_made_of_values_and_grows_with_its_confidence(values, confidence):
+def test_an_interval_is_made_of_values_and_grows_with_confidence(values, confidence):
     estimate, wider = estimate_median(values, confidence), estimate_median(values, confidence + (1 - confidence) / 2)
     assert estimate.median == median(values)
     if wider.low is not None:
@@ -46,7 +46,7 @@ def test_an_interval_is_made_of_values_and_grows_with_its_confidence(values, con
 
 
 @given(st.lists(st.lists(SECONDS, min_size=1, max_size=8), min_size=3, max_size=9), st.floats(1e-3, 1e3))
-def test_the_interval_of_rounds_holds_their_median_and_scales_with_the_unit(rounds, factor):
+def test_the_interval_of_rounds_has_their_median_in_it(rounds, factor):
     estimate = estimate_rounds(rounds)
     assert estimate.low <= estimate.median <= estimate.high
     assert estimate.median == median(map(median, rounds))
@@ -100,7 +100,7 @@ def logs_of_rounds(generator, kind, spread):
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "spikes", "drift"])
-def test_the_interval_covers_the_median_where_rounds_are_added_until_it_is_narrow(kind):
+def test_the_interval_covers_the_median_when_rounds_are_added(kind):
     generator, spread, repeats, covered = np.random.default_rng(1), 0.05, 1000, 0
     for _ in range(repeats):
         logs, medians = logs_of_rounds(generator, kind, spread)

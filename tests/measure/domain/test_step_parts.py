@@ -18,7 +18,7 @@ def parts(*rows, roof=ROOF):
     return step_parts(rows, roof, lambda row: row.layer_kind)
 
 
-def test_the_least_time_is_of_each_row_and_a_part_the_mean_over_steps():
+def test_the_least_time_is_of_each_row_and_a_part_is_a_mean():
     # 2e12 FLOP take 2 s and 1e9 B 1 s; the second row 0 s and 0.5 s
     (part,) = parts(row(time_s=4.0, flop=2 * 10**12, byte=10**9), row(time_s=1.0, byte=5 * 10**8, gap_s=0.25))
     assert (part.time_s, part.least_s, part.memory_s, part.gap_s) == (5.0, 2.5, 0.5, 0.25)
@@ -31,7 +31,7 @@ def test_the_least_time_is_of_each_row_and_a_part_the_mean_over_steps():
     assert parts(row(step=None)) == []  # kernels of no step
 
 
-def test_recomputation_is_work_and_other_arithmetic_does_not_count_against_the_peak():
+def test_recomputation_is_work_and_other_flop_miss_the_peak():
     assert parts(row(time_s=4.0, flop=0, recompute_flop=10**12))[0].roof_share == 0.25
     (part,) = parts(row(byte=10**8, other_flop=10**13), row(byte=10**8, other_flop=10**13))
     assert (part.other_flop, part.least_s, part.bound) == (2e13, 0.2, "memory")

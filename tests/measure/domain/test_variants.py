@@ -18,7 +18,7 @@ def begin(name, device_kind):
     variant.begin(device_kind, "fp32")
 
 
-def test_a_variant_has_one_name_with_parts_in_an_order_and_an_optimiser_other_than_the_default_last():
+def test_a_variant_has_one_name_with_its_parts_in_order():
     everything = "autocast+channels_last+kept_memory+compile+cold+cudnn_benchmark"
     for name in ("eager", everything):
         assert variants.canonical_name("+".join(reversed(name.split("+")))) == variants.canonical_name(name) == name
@@ -31,7 +31,7 @@ def test_a_variant_has_one_name_with_parts_in_an_order_and_an_optimiser_other_th
     assert [variants.uses_adam(name) for name in names.values()] == [False, True, True]
 
 
-def test_a_word_that_is_no_variant_and_a_second_name_of_a_cell_are_refused():
+def test_unknown_variants_and_second_names_of_a_cell_are_refused():
     unknown, twice = (
         ("fast", "compile+fast", "compile,cold", "", "compile+"),
         ("cold+cold", "eager+eager", "eager+cold"),
@@ -78,9 +78,7 @@ def test_memory_that_is_kept_causes_no_page_faults():
         ("tcmalloc", "tcmalloc", "libtcmalloc.so.4"),  # whole, where the minimal one is missing
     ],
 )
-def test_an_allocator_needs_to_be_installed_and_loaded_first_and_serves_the_host(
-    monkeypatch, tmp_path, name, library, file
-):
+def test_an_allocator_must_be_installed_and_loaded_first(monkeypatch, tmp_path, name, library, file):
     def refusal(device="cpu"):
         with pytest.raises(NotImplementedError) as caught:
             begin(name, device)
@@ -106,7 +104,7 @@ def test_an_allocator_needs_to_be_installed_and_loaded_first_and_serves_the_host
     assert "torch keeps the memory of cuda" in refusal("cuda")
 
 
-def test_cudnn_times_its_algorithms_on_nvidias_gpus_and_the_gnu_c_library_alone_keeps_memory(monkeypatch):
+def test_only_nvidia_tunes_and_only_the_gnu_library_keeps_memory(monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     with pytest.raises(NotImplementedError, match="only the GNU C library's allocator"):
         begin("kept_memory", "cpu")
@@ -119,7 +117,7 @@ def test_cudnn_times_its_algorithms_on_nvidias_gpus_and_the_gnu_c_library_alone_
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 @pytest.mark.parametrize("file", ["libtcmalloc.so.4", "libjemalloc.so.2", "libmimalloc.so.2"])
-def test_memory_that_another_allocator_serves_is_not_kept_by_the_c_library(monkeypatch, tmp_path, file):
+def test_the_c_library_does_not_keep_another_allocators_memory(monkeypatch, tmp_path, file):
     address = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value
     lines = [
         "7000-8000 r-xp 00000000 08:01 4 /usr/bin/python",
@@ -131,7 +129,7 @@ def test_memory_that_another_allocator_serves_is_not_kept_by_the_c_library(monke
         begin("kept_memory", "cpu")
 
 
-def test_compiling_leaves_no_semaphore_behind_where_its_process_is_killed(monkeypatch):
+def test_compiling_leaves_no_semaphore_when_it_is_killed(monkeypatch):
     torch, tqdm = pytest.importorskip("torch"), pytest.importorskip("tqdm").tqdm
     monkeypatch.setattr(tqdm, "_lock", None, raising=False)
     (compiling,) = variants.parts_of("compile")

@@ -65,9 +65,7 @@ def fail_with(words):
 
 
 @pytest.mark.parametrize(("seen", "used", "uuid", "complaint"), MISTAKEN)
-def test_torch_has_to_use_the_gpu_that_was_identified_and_to_have_kernels_for_it(
-    monkeypatch, seen, used, uuid, complaint
-):
+def test_torch_must_use_the_identified_gpu_and_have_its_kernels(monkeypatch, seen, used, uuid, complaint):
     """Here it has none for any; before an operator runs it is asked which GPU it uses."""
     pretend(monkeypatch, Machine((seen,)))
 
@@ -135,7 +133,7 @@ def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):
 
 
 @pytest.mark.gpu
-def test_a_gpu_says_who_and_how_it_is_times_itself_and_clears_its_cache(gpu):
+def test_a_gpu_identifies_itself_times_and_clears_its_cache(gpu):
     assert gpu.identity()["name"]
     assert gpu.memory_byte() > 2**30
     assert gpu.driver()

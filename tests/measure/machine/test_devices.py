@@ -8,7 +8,7 @@ from measure.machine.device import MpsEvents
 from measure.machine.environment import current
 
 
-def test_the_processor_is_found_and_described_without_a_look_at_gpus(monkeypatch, untuned):
+def test_the_processor_is_found_without_a_look_at_gpus(monkeypatch, untuned):
     for name in ("nvidia_handles", "hip_version", "rocm_gpu_count"):
         monkeypatch.setattr(devices, name, lambda name=name: pytest.fail(f"{name} touches a GPU"))
     cpu = devices.find("cpu")
@@ -34,7 +34,7 @@ SAID = '      "gpu-core-count" = 10'
 @pytest.mark.parametrize(
     ("said", "name"), [(SAID, "Apple M4 GPU (10 cores)"), ('"model" = "Apple M4"', "Apple M4 GPU")]
 )
-def test_an_apple_gpu_is_known_by_its_chip_and_the_number_of_its_cores(monkeypatch, said, name):
+def test_an_apple_gpu_is_known_by_its_chip_and_its_cores(monkeypatch, said, name):
     monkeypatch.setattr(devices.processor, "read_cpuinfo", lambda: {"model name": "Apple M4"})
     monkeypatch.setattr(devices.processor, "output_of", lambda program, *_: said if program == "ioreg" else "")
     monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 12 * 2**30)
@@ -48,7 +48,7 @@ def test_an_apple_gpu_is_known_by_its_chip_and_the_number_of_its_cores(monkeypat
 @pytest.mark.parametrize(
     ("caches", "byte"), [((CacheLevel(1, 2**16, 2), CacheLevel(3, 2**26, 2)), 4 * 2**26), ((), 4 * 2**25)]
 )
-def test_a_processors_caches_are_cleared_by_reading_and_writing_more_than_they_hold(monkeypatch, caches, byte):
+def test_caches_are_cleared_by_touching_more_than_they_hold(monkeypatch, caches, byte):
     monkeypatch.setattr(devices.processor, "caches", lambda: caches)
     clear = devices.find("cpu").cache_clearer()
     buffer = clear()

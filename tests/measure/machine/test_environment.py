@@ -14,7 +14,7 @@ def here(threads=2):
     return current(devices.find("cpu"), threads)
 
 
-def test_an_environment_changes_with_what_can_change_a_measurement(monkeypatch):
+def test_an_environment_changes_with_what_affects_measurements(monkeypatch):
     environment, again, other = here(), here(), here(threads=1)
     monkeypatch.setenv("OMP_PROC_BIND", "close")
     tuned = here()
@@ -25,7 +25,7 @@ def test_an_environment_changes_with_what_can_change_a_measurement(monkeypatch):
     assert installed_version("no-such-package") is None
 
 
-def test_facts_that_are_only_recorded_leave_the_identity_as_it_was(monkeypatch):
+def test_facts_that_are_only_recorded_leave_the_identity_alone(monkeypatch):
     environment = here()
     monkeypatch.setattr(processor, "cpu_numbers", lambda: ("Other", 1, 2))
     again = here()

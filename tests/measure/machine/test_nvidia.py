@@ -36,7 +36,7 @@ def test_gpus_are_those_that_cuda_shows(monkeypatch, machine, visible, seen):
     ("question", "error", "seen"),
     [("nvmlInit", "LIBRARY_NOT_FOUND", []), ("nvmlDeviceGetHandleByIndex", "GPU_IS_LOST", [H100])],
 )
-def test_a_lost_gpu_is_left_out_and_without_a_driver_there_is_none(monkeypatch, question, error, seen):
+def test_a_lost_gpu_is_left_out_and_no_driver_means_no_gpu(monkeypatch, question, error, seen):
     pretend(monkeypatch, BESIDE)
 
     def answer(index=0):

@@ -86,7 +86,7 @@ def test_the_variables_that_tune(variables, said):
     assert tuning(variables) == said
 
 
-def test_what_a_program_or_a_file_says_in_another_encoding_is_read(tmp_path):
+def test_text_in_another_encoding_is_read(tmp_path):
     (tmp_path / "model").write_bytes(b"Prozessor f\xfcr alle\n")
     assert processor.content_of(tmp_path / "model") == "Prozessor f\ufffdr alle"
     program = "import sys; sys.stdout.buffer.write(b'f\\xfcr')"

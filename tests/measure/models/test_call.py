@@ -6,7 +6,7 @@ from measure.domain.words import PRECISION_BYTE
 from measure.models.call import Call, casting, empty_inputs, kept_state, meta_allocation, torch_dtype
 
 
-def test_inputs_without_values_keep_their_shapes_and_those_of_32_bits_get_the_type():
+def test_inputs_without_values_keep_their_shapes():
     inputs = (torch.ones(2, 3), torch.ones(2, dtype=torch.int64), torch.ones(1).double())
     call = empty_inputs(Call(nn.ReLU(), inputs, {"mask": torch.ones(2, 1) > 0}), "meta", torch.float16)
     tensors = [*call.inputs, call.keywords["mask"]]
@@ -15,7 +15,7 @@ def test_inputs_without_values_keep_their_shapes_and_those_of_32_bits_get_the_ty
     assert [tuple(tensor.shape) for tensor in tensors] == [(2, 3), (2,), (1,), (2, 1)]
 
 
-def test_what_is_allocated_has_no_memory_and_what_is_computed_can_be_read():
+def test_allocated_memory_is_not_computed_memory():
     with meta_allocation():
         layer = nn.Linear(10**6, 10**6)  # 4 TB
         rates = [rate.item() for rate in torch.linspace(0, 1, 3)]

@@ -76,7 +76,7 @@ def test_a_name_without_its_library_is_answered_with_it(name, package):
     ("source", "package", "extra"),
     [("torchaudio", "torchaudio", "measure"), ("timm", "timm", "timm"), ("hf", "transformers", "hf")],
 )
-def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(source, package, extra, monkeypatch):
+def test_a_missing_library_is_named_with_its_extra(source, package, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UserError, match=rf"models of {source} need {package}; .* 'roofwright\[{extra}\]'"):
         catalog.find([f"{source}:*"])
@@ -88,7 +88,7 @@ def test_naming_built_in_models_imports_no_torch():
 
 
 @pytest.mark.parametrize("name", ["squeezenet1_0", "examples.transformer:encoder"])
-def test_a_network_and_its_inputs_are_on_the_device_and_in_the_type(name):
+def test_a_network_and_its_inputs_share_device_and_type(name):
     (model,) = catalog.find([name])
     call = catalog.prepare(model, 3, "cpu", torch.bfloat16)
     assert {parameter.dtype for parameter in call.network.parameters()} == {torch.bfloat16}

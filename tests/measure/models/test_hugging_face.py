@@ -131,7 +131,7 @@ def test_most_of_a_decode_may_not_come_from_its_weights(tmp_path):
     assert beyond_weights(layers, BATCH) == 12 * 4 * BATCH * 8 * 768
 
 
-def test_a_quantised_configuration_and_decoding_without_a_cache_are_refused(tmp_path):
+def test_quantised_models_and_decodes_without_cache_are_refused(tmp_path):
     name = write(tmp_path, "llama", {**SIZES, "quantization_config": {"quant_method": "awq", "bits": 4}})
     with pytest.raises(UserError, match="has a quantization_config"):
         catalog.find([name])
@@ -152,7 +152,7 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("kind", IMAGES)
-def test_images_have_the_size_in_the_configuration_or_a_part_of_it(kind):
+def test_images_have_the_configured_size_or_a_part_of_it(kind):
     (model,) = catalog.find([f"hf:{kind}"])
     images = catalog.make_inputs(model, BATCH, "meta")["pixel_values"]
     assert tuple(images.shape) == (BATCH, *IMAGES[kind])
@@ -237,7 +237,7 @@ def test_a_configuration_is_read_as_transformers_saves_it(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["lw_detr", "diffusion_gemma"])
-def test_settings_of_a_type_that_do_not_fit_together_are_a_reason(kind):
+def test_settings_that_do_not_fit_together_are_a_reason(kind):
     """LW-DETR's type names no outputs of its backbone, DiffusionGemma's leaves a size empty."""
     with pytest.raises(NotImplementedError, match=r"transformers ships .* config\.json"):
         workload(f"hf:{kind}")

@@ -57,7 +57,7 @@ def small(name, phase, length, like=None):
 
 
 @DECODERS
-def test_decoding_a_token_gives_what_reading_the_whole_text_gives(name):
+def test_decoding_a_token_equals_reading_the_whole_text(name):
     """The cache holds the keys and values that prefill computes, the last place empty."""
     length = 9
     whole = small(name, "prefill", length + 1)

@@ -75,7 +75,7 @@ VIT_TINY = 12 * 444_864 + (16 * 16 * 3 * 192 + 192) + 192 + 197 * 192 + 384 + (1
         ("language:llama_1b_decode_8", (1,), 1_235_814_400),
     ],
 )
-def test_a_network_is_built_at_its_own_size_with_the_published_parameters(name, shape, published):
+def test_a_network_has_its_own_size_and_published_parameters(name, shape, published):
     model = found(name)
     assert model.input_shape == shape
     network = catalog.build_on_meta(model)

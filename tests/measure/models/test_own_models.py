@@ -47,7 +47,7 @@ def test_the_text_encoder_by_hand():
     assert {"attention", "embedding", "linear", "normalisation", "activation"} <= {each.layer_kind for each in layers}
 
 
-def test_inputs_of_16_and_32_bits_are_cast_and_others_are_as_they_are():
+def test_inputs_of_16_and_32_bits_are_cast_and_others_are_not():
     def network(batch):
         state = [torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int32), 7]
         return Own(lambda self, rows, *_rest: self.layer(rows), layer=linear(3, 2)), (rows(batch, 3), state, True, None)

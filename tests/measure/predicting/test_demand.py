@@ -63,7 +63,7 @@ def test_terms_are_times_at_the_roof_and_beside_it(chip_kind, how, changed, laun
         ({"linear": 5.0}, "language", LANGUAGE),
     ],
 )
-def test_a_network_is_sorted_by_its_work_unless_it_reads_no_images(kinds, family, sort):
+def test_a_network_is_sorted_by_its_work_unless_it_has_no_images(kinds, family, sort):
     asked = demand(0.0, family=family)
     for kind, gflop in kinds.items():
         asked.flop[PLACE[kind]] = 1e9 * gflop
@@ -81,7 +81,7 @@ def row(precision, peak_flop_per_s, unit="tensor", **changed):
     )  # fmt: skip
 
 
-def test_rows_of_a_chip_are_one_device_with_the_best_of_each_by_all_its_names(tmp_path):
+def test_rows_of_a_chip_are_one_device_with_the_best_of_each(tmp_path):
     rows = [
         row("fp16", 2e13, unit="vector"),
         row("fp16", 1e14, bandwidth_byte_per_s=2e12, memory_byte=4e10),
@@ -116,7 +116,7 @@ def test_what_serves_tokens_at_fp16_accumulates_in_fp16():
     assert PredictedDevice("Cog 3", "soc", Roof({"fp16": 1e13}, 1e12)).layer_roof("fp16", serves=True).peaks[0] == 1e13
 
 
-def test_a_machine_has_the_roofs_that_its_environment_measured_if_both_were(tmp_path):
+def test_a_machine_has_its_environments_roofs_if_it_has_both(tmp_path):
     folder = machine_in(tmp_path / "machines" / "bench")
     assert list(of_machines(tmp_path)) == []  # a product, and no stream
     stream = replace(roof_measurement(), roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, round=0)

@@ -42,7 +42,7 @@ def demands(tmp_path):
     return counted
 
 
-def test_the_memory_of_a_decode_holds_the_cache_once_though_transformers_copies_it(demands):
+def test_a_decodes_memory_has_the_cache_once(demands):
     (found,) = demands(64, "hf:{}_decode_2048", **LLAMA)
     # A layer: 2 * 4096^2 + 2 * 4096 * 1024 of attention, 3 * 4096 * 14336 after it, 2 * 4096 of norms: 218,112,000.
     # Besides 4 of them: embedding and scores of 128256 * 4096 each, and a norm, all of 2 bytes.
@@ -60,7 +60,7 @@ def test_a_cache_that_is_written_in_place_counts_once_as_well(demands):
     assert 0 < found.peak_byte - parameter_byte - cache_byte < 8 * 2 * 128256 * 2
 
 
-def test_the_memory_of_a_prefill_holds_its_cache_and_the_scores_that_the_network_computes(demands):
+def test_a_prefills_memory_has_its_cache_and_its_scores(demands):
     prefill, _ = demands(64, "hf:{}_prefill_512", "hf:{}_decode_512", model_type="gpt2", n_layer=2)
     # GPT-2 has 12 layers of 7,087,872 parameters among 124,439,808, of which 2 stay. Keys and values of 768 in 2 layers
     # for each of 64 * 512 tokens, and 50257 scores
@@ -70,7 +70,7 @@ def test_the_memory_of_a_prefill_holds_its_cache_and_the_scores_that_the_network
     assert 0 < prefill.peak_byte - parameter_byte - cache_byte - score_byte < 3 * hidden_byte
 
 
-def test_a_call_reads_as_many_experts_as_random_routing_names_and_the_least_is_those_of_one_token(demands):
+def test_a_call_reads_the_experts_that_random_routing_names(demands):
     (found,) = demands(8, "hf:{}_decode_16", **QWEN)
     # 128 experts of three matrices, 64 by 32, in 2 layers
     parameter_byte = 2 * 128 * 3 * 64 * 32 * 2

@@ -53,7 +53,7 @@ def test_one_time_scales_all_coefficients_and_many_tell_each():
 
 
 @pytest.mark.parametrize(("arithmetic", "memory", "launches"), [(1.6, 1.6, 1.0), (1.5, 1.0, 1.0), (1.0, 1.0, 1.8)])
-def test_some_times_tell_arithmetic_from_memory_and_a_host_from_its_device(arithmetic, memory, launches):
+def test_some_times_separate_arithmetic_memory_and_host(arithmetic, memory, launches):
     """Arithmetic of 4 and 1 s, bytes of 1 and 4 s, launches of 4 and 0 s: each row shows one of the three."""
     terms, launch_s = np.zeros((6, len(TERMS))), np.array([0.0, 0.0, 4.0] * 2)
     terms[:, 0], terms[:, 3] = [4.0, 1.0, 0.5] * 2, [1.0, 4.0, 0.5] * 2
@@ -64,7 +64,7 @@ def test_some_times_tell_arithmetic_from_memory_and_a_host_from_its_device(arith
     assert fit(np.ones(len(TERMS)), terms, launch_s, times)[1] == 1.0
 
 
-def test_what_latencies_are_made_of_is_predicted_and_a_layer_that_was_not_timed_is_as_far_from_its_roof_as_others():
+def test_untimed_layers_are_as_far_from_their_roof_as_others():
     terms, launch_s, times = parts(rows_of(additive(models=400), COSTS))
     found, _ = fit(AT_THE_ROOF, terms, launch_s, times, OF_POOL)
     assert np.median(likely(found, terms, launch_s) / times) == pytest.approx(1, rel=0.01)

@@ -80,7 +80,7 @@ MADE = (2 * 4 + 1.5 * 2) * 1e-3
 """The device's part of the call by the coefficients of the pool."""
 
 
-def test_a_device_of_which_many_models_were_timed_has_its_own_fit_and_the_newest_software_counts_by_its_numbers():
+def test_a_device_with_many_timed_models_has_its_own_fit():
     found = predict(chip("Bead 2"))
     assert (found.basis, found.timed_models, found.host_us) == (FITTED, 40, 30)
     assert found.likely_s == pytest.approx(np.hypot(1.3 * MADE, LAUNCHED))
@@ -126,7 +126,7 @@ def test_an_interval_is_of_calls_timed_alike(name, batch, factor):
         assert found.likely_s / found.low_s == pytest.approx(factor)  # the likely time is in the middle
 
 
-def test_a_kind_of_which_none_was_timed_is_taken_for_a_gpu_without_an_interval():
+def test_a_kind_nobody_timed_is_taken_for_a_gpu_without_interval():
     found = predict(chip("Fig 6", "asic"))
     assert found.likely_s == pytest.approx(np.hypot(MADE, LAUNCHED))
     assert found.low_s is found.high_s is None
@@ -142,14 +142,14 @@ def test_a_kind_of_which_none_was_timed_is_taken_for_a_gpu_without_an_interval()
         (1.0, 11e-3, 11e-3 / 1.8, 19.8e-3),
     ],
 )
-def test_neither_the_likely_time_nor_its_interval_is_below_the_roof(factor, likely_s, low_s, high_s):
+def test_neither_the_likely_time_nor_its_interval_beats_the_roof(factor, likely_s, low_s, high_s):
     predictor = Predictor(coefficients(POOL, factor), ERRORS)
     found = predict(chip("Eel 5"), predictor=predictor, host_us=0.0)
     assert (found.least_s, found.likely_s) == pytest.approx((4e-3, likely_s))
     assert (found.low_s, found.high_s) == pytest.approx((low_s, high_s))
 
 
-def test_chips_are_ranked_by_likely_time_and_last_come_calls_without_an_interval_or_room():
+def test_chips_are_ranked_by_likely_time():
     found = predict(chip("Eel 5"))
     slower, unchecked, large = (
         replace(found, chip="slower", likely_s=2 * found.likely_s),
@@ -168,7 +168,7 @@ def test_a_host_is_named_or_that_of_the_newest_torch():
     assert predict(chip("Eel 5"), host_us=7.0).likely_s == pytest.approx(np.hypot(MADE, 0.7e-3))
 
 
-def test_a_network_that_other_devices_timed_has_its_factor_and_still_the_same_roof():
+def test_a_network_timed_elsewhere_has_a_factor_and_same_roof():
     oak = NetworkFactor(POOL.device, POOL.precision, POOL.phase, "oak", 1.4)
     predictor = Predictor(ROWS, ERRORS, [oak])
     basis = predictor.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE)
@@ -192,7 +192,7 @@ def test_known_times_tell_their_host_unless_one_is_named():
     assert PREDICTOR.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE, known=known, host_us=30.0).host_us == 30
 
 
-def test_language_models_are_served_and_a_chips_own_images_say_nothing_of_them():
+def test_language_models_need_serving_data_not_a_chips_images():
     basis = PREDICTOR.basis(chip("Bead 2"), "fp16", EAGER, INFERENCE, DECODING)
     assert (basis.coefficients[0], basis.host_us, basis.interval(DECODING, 1)) == (0.1 * 2.0, 0, 1.5)
     assert basis.predict(demand(4.0)).variant == "served"  # not eager

@@ -22,7 +22,7 @@ def found():
     return study.study(calls, COSTS, lambda _: None)
 
 
-def test_each_setting_and_each_pool_is_fitted_and_those_put_aside_are_in_none(found):
+def test_each_setting_and_pool_is_fitted_without_those_put_aside(found):
     rows = {(row.device, row.term): row for row in found[0]}
     fitted = {(device, term) for device in ("Bead 2", "Cog 3", "any GPU") for term in TERMS}
     assert set(rows) == {*fitted, (HOST.device, LAUNCHES)}
@@ -52,7 +52,7 @@ def test_what_was_left_out_is_predicted_from_the_rest(found):
     assert rows[predictions.FIVE_KNOWN, "Cog 3"].median_error < 0.03
 
 
-def test_a_networks_factor_is_the_median_of_all_devices_drawn_to_one():
+def test_a_networks_factor_is_the_shrunk_median_of_all_devices():
     """Each network of Cog 3 takes 1.3 times as long as on Bead 2, and ``odd`` 1.5 times as long as both let expect."""
     odd = [call("odd", float(np.hypot(1.5 * factor * 11.5e-3, 1e-3)), demand(5.0), each) for factor, each in
            ((1.0, BEAD), (1.3, COG))]  # fmt: skip
@@ -70,7 +70,7 @@ def resnet(setting, factor=1.0):
     return call("resnet50", factor * 11.5e-3, demand(5.0, moved=1.0 / 3), setting)  # 2 * 5 + 1.5 / 3 + 1 = 11.5 ms
 
 
-def test_each_row_is_left_out_once_and_with_its_label_unless_it_is_all_that_was_timed():
+def test_each_row_is_left_out_once_and_with_its_label():
     parts = list(study.folds(np.array([f"net{k // 2}" for k in range(50)], dtype=object)))
     assert sum(part.astype(int) for part in parts).tolist() == [1] * 50
     assert all((part[::2] == part[1::2]).all() for part in parts)
@@ -89,7 +89,7 @@ def test_simple_estimates_say_what_they_are_called():
     assert likely_s[predictions.LIKE_ROOFLINE] == pytest.approx((6 / 4 + 12 / 7) / 2 * 21e-3)
 
 
-def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_known():
+def test_a_slower_device_is_off_by_that_until_one_time_is_known():
     timed = rows_of([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)], COSTS)
     found = pd.concat(study.check_pool(timed))
     known = found[(found.left_out == predictions.ONE_KNOWN) & (found.device == "Cog 3")]
@@ -122,7 +122,7 @@ def test_errors_are_of_predictions_over_latencies_by_batch_size():
         ([1.1] * 4, None, None),  # three others are too few
     ],
 )
-def test_an_interval_of_a_setting_is_checked_with_each_model_left_out(ratios, coverage, within):
+def test_a_settings_interval_is_checked_without_each_model(ratios, coverage, within):
     (row, *_) = study.errors_of(BEAD, checked(ratios))
     assert row.coverage == (coverage and pytest.approx(coverage))
     assert row.within == (within and pytest.approx(within))
@@ -137,7 +137,7 @@ def test_an_interval_of_a_setting_is_checked_with_each_model_left_out(ratios, co
         ([0.1] * 5 + [1.0], 5 / 6, None),  # of six one is off by more than all others, which is too many
     ],
 )
-def test_an_interval_of_a_pool_is_checked_with_each_device_left_out(widths, coverage, within):
+def test_a_pools_interval_is_checked_without_each_device(widths, coverage, within):
     """Logarithms of a device's ratios lie evenly between minus and plus its width, or at 1."""
     alike = [
         checked(np.exp(np.linspace(width if width == 1 else -width, width, 2001)), BEAD._replace(device=f"Bead {at}"))

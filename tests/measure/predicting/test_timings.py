@@ -69,7 +69,7 @@ def published(data, *rows, counts=(COUNT,), kinds=(*KINDS, BACK)):
         ("mine.nets:resnet50", "mine.nets:resnet50"),
     ],
 )  # fmt: skip
-def test_a_network_has_one_name_in_all_libraries_and_others_keep_theirs(model, network):
+def test_a_network_has_one_name_in_all_libraries(model, network):
     assert timings.network_of(model) == network
 
 
@@ -143,7 +143,7 @@ def counted(data, workloads, operators):
     return timings.counted(Workloads(data))
 
 
-def test_a_workload_asks_for_its_operators_each_as_often_as_it_is_called(data):
+def test_a_workload_needs_its_operators_as_often_as_called(data):
     others = [
         replace(COUNTED, autocast="cuda"),
         replace(COUNTED, model="wrong", status="error"),
@@ -173,7 +173,7 @@ def machine(data):
     return data
 
 
-def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
+def test_a_cell_on_a_machine_with_a_roof_is_a_timed_call(machine):
     found = {each.setting.phase: each for each in timings.measured(machine, timings.counted(Workloads(machine)))}
     # The cell of 64 inputs failed, and was counted at 1 alone
     assert set(found) == {INFERENCE}
@@ -186,7 +186,7 @@ def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
 
 
 @pytest.mark.parametrize(("byte", "fresh_byte"), [(2 * 2**25, 0), (2 * 2**25 + 2, 2 * (2**25 + 1))])
-def test_outputs_above_the_largest_block_that_is_kept_get_fresh_pages(data, byte, fresh_byte):
+def test_outputs_above_the_largest_kept_block_get_fresh_pages(data, byte, fresh_byte):
     """Half of an operator's bytes are its output; glibc returns blocks of more than 32 MiB to the system."""
     forward_only = replace(COUNTED, backward_flop=None)
     found = counted(data, [forward_only], [operator(byte=byte, calls=2), operator(name="other")])
@@ -194,7 +194,7 @@ def test_outputs_above_the_largest_block_that_is_kept_get_fresh_pages(data, byte
     assert (asked.fresh_byte, asked.network) == (fresh_byte, "net")
 
 
-def test_a_measured_gpu_is_a_machine_and_the_chip_of_its_datasheet(machine, data):
+def test_a_measured_gpu_is_a_machine_and_its_datasheets_chip(machine, data):
     as_gpu = [replace(ENVIRONMENT, device="cuda", name="Example GPU")]
     write(data / "machines" / "bench" / "machine.csv", Environment, as_gpu)
     found = {each.setting.device: each for each in timings.measured(data, timings.counted(Workloads(data)))}
@@ -214,7 +214,7 @@ def test_times_without_tf32_are_none_of_a_chip_that_has_it(machine, data):
     assert [each.setting.device for each in found] == ["bench"]
 
 
-def test_a_measured_step_has_both_passes_and_a_machine_without_roofs_tells_nothing(machine):
+def test_a_measured_step_has_both_passes_and_needs_a_roof(machine):
     MachineFolder(machine, "bench").put_run(run(phase=STEP), samples(3, phase=STEP))
     (step,) = (each for each in timings.read(machine) if each.setting.phase == STEP)
     assert step.demand.calls == 9
@@ -238,7 +238,7 @@ def measured_on(device, batch, latency_s, software="2.14.0", **changed):
     return call(f"net{batch}", latency_s, demand(1.0, batch=batch), setting, machine=device, **changed)
 
 
-def test_a_hosts_launches_are_those_of_its_smallest_batch_and_the_quickest_with_the_newest_torch_is_the_reference():
+def test_a_hosts_launches_are_those_of_its_smallest_batch():
     calls = [
         *(measured_on("new", 1, 1e-6 * 100 * each) for each in (20, 30, 70)),  # 100 operators in 2, 3 and 7 ms
         measured_on("new", 64, 1.0),
@@ -258,7 +258,7 @@ def test_a_hosts_launches_are_those_of_its_smallest_batch_and_the_quickest_with_
     assert rows[LAUNCHES].tolist() == pytest.approx([0.0, 0.0, 1e-4, 0.0])
 
 
-def test_the_host_of_published_timings_takes_the_least_time_an_operator_whatever_the_precision_and_is_no_reference():
+def test_the_host_of_published_timings_takes_the_least_time():
     step = BEAD._replace(phase=STEP)
     calls = [
         call("slow", 9e-3, demand(1.0), BEAD),  # 90 us for each of 100 operators

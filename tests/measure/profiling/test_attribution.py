@@ -86,7 +86,7 @@ def test_operators_belong_to_their_modules_forward_and_backward(network, calls, 
         assert {key[1:] for key in found if key[0] == "forward"} == set(calls["forward"])
 
 
-def test_gradients_are_added_by_the_module_that_holds_the_parameter_and_the_optimiser_belongs_to_none():
+def test_gradients_belong_to_the_parameters_module():
     network = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False), LAYER, nn.ReLU(), LAYER)
     for parameter in network[:2].parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -133,7 +133,7 @@ TRAINED = [
 ]
 
 
-def test_on_a_gpu_the_time_is_that_of_the_kernels_and_the_backward_pass_has_a_thread_of_its_own(tmp_path):
+def test_gpu_time_is_that_of_kernels_of_both_threads(tmp_path):
     marks = [(7, "layer"), (8, None)]
     expected = [
         ("forward", "layer", "linear", 1, 60e-6),
@@ -154,7 +154,7 @@ def test_on_a_gpu_the_time_is_that_of_the_kernels_and_the_backward_pass_has_a_th
     assert [each.time_s for each in by_host] == pytest.approx([30e-6, 1e-6, 9e-6, 1e-6])
 
 
-def test_a_processor_is_busy_while_an_operator_runs_and_what_runs_in_few_of_the_steps_was_called_once(tmp_path):
+def test_a_processor_is_busy_while_an_operator_runs(tmp_path):
     events = [each for each in TRAINED if each["cat"] == "cpu_op"]
     times, _, busy_s = attributed(tmp_path, *events, steps=3, by_kernels=False)
     # Each once, and without what it calls: 30 + 1 + 9 + 1 us, in three steps

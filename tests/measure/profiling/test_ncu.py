@@ -105,7 +105,7 @@ READ, READ_NEW = "dram__bytes_read", "dram__bytes_op_read"
     ],
     ids=["Volta", "Hopper"],
 )
-def test_what_only_some_gpus_count_is_asked_for_where_it_is_listed(listed, asked, not_asked):
+def test_a_counter_of_some_gpus_is_requested_where_listed(listed, asked, not_asked):
     chosen = ncu.choose_metrics("\n".join(f"{name}   Counter   # of math ops" for name in listed))
     assert {f"{name}.sum" for name in asked} <= set(chosen)
     assert not {f"{name}.sum" for name in not_asked} & set(chosen)
@@ -115,7 +115,7 @@ GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0", is_nvidia=True)
 (RESNET,) = catalog.find(["resnet18"])
 
 
-def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
+def test_a_device_without_counters_is_refused_before_measuring(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="cpu must be an NVIDIA GPU"):
         ncu.check(devices.find("cpu"))
     monkeypatch.setenv("PATH", str(tmp_path))

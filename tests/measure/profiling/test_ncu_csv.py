@@ -163,7 +163,7 @@ def test_constants_of_an_h200_are_no_products():
     assert "does not count every operation" in ncu_csv.summarise(launches, "9.0", 1, "ncu").tensor_gap
 
 
-def test_an_h200_counts_what_arithmetic_says_of_the_first_convolution():
+def test_an_h200_counts_the_arithmetic_of_the_first_convolution():
     lines = (TESTS / "data" / "ncu-h200.csv").read_text().splitlines()
     counted, convolution, normalisation = parsed(lines)
     assert counted.capability == "9.0"

@@ -92,7 +92,7 @@ def test_a_report_that_cannot_be_read_is_said_in_one_sentence(read, ranges, word
     assert "\n" not in str(problem.value)
 
 
-def test_without_the_package_the_sentence_names_it_and_another_way(monkeypatch, tmp_path):
+def test_without_the_package_a_sentence_names_it_and_another_way(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ncu_report", None)
     with pytest.raises(UserError, match=r"roofwright\[counters\].*ncu --import FILE --csv --page raw"):
         ncu_rep.read(tmp_path / "some.ncu-rep", 1, "imported")

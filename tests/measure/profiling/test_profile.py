@@ -103,7 +103,7 @@ def test_what_cannot_be_profiled_is_refused_with_a_reason(net, variant, words):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("phase", ["inference", "step"])
-def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(gpu, phase):
+def test_gpu_kernels_belong_to_the_modules_that_launched_them(gpu, phase):
     gpu.prepare(1)
     (model,) = catalog.find(["resnet18"])
     profiled = profile.measure(gpu, model, cell(model, 32, phase=phase), ROUND_SAMPLING, lambda: None)
@@ -160,7 +160,7 @@ def test_steps_that_differ_in_another_way_are_refused(tmp_path, kernels):
         attributed(tmp_path, *kernels)
 
 
-def test_each_new_page_is_a_fault_and_the_first_call_does_not_count():
+def test_each_new_page_is_a_fault_and_the_first_call_is_skipped():
     def touch(pages):
         with mmap.mmap(-1, pages * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
             if hasattr(mmap, "MADV_NOHUGEPAGE"):

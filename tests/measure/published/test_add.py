@@ -44,12 +44,12 @@ def test_a_table_is_added_and_what_comes_next_is_told(golden, capsys, monkeypatc
     golden("add-published", capsys.readouterr().out)
 
 
-def test_the_header_says_which_table_it_is_and_a_row_that_repeats_another_is_added_once():
+def test_the_header_names_the_table_and_repeated_rows_add_once():
     assert add(RATE, RATE, RATE.replace("1e12", "2e12"), record=PublishedBandwidth) == 0
     assert [row.byte_per_s for row in known(PublishedBandwidth)] == [1e12, 2e12]  # another rate of its set, too
 
 
-def test_a_device_is_known_whatever_its_case_and_a_row_with_other_values_is_taken_by_replace_alone(capsys):
+def test_a_device_is_known_in_any_case_and_replaced_on_request(capsys):
     assert add(BEAD.replace("Bead 2", "BEAD 2")) == add(BEAD.replace("Bead 2", "EXAMPLE GPU")) == 0
     other = BEAD.replace("0.02,", "0.03,")
     assert add(other) == 2

@@ -61,7 +61,7 @@ def test_a_zip_gives_its_tables_wherever_they_lie_in_it(tmp_path, folder, inside
         raise UserError(f"{given.folder}/runs.csv, line 2")
 
 
-def test_the_tables_of_workloads_beside_a_machine_come_with_it_and_no_others(tmp_path, folder):
+def test_the_workloads_next_to_a_machine_come_with_it(tmp_path, folder):
     (folder / "workload").mkdir()
     for name in ("models", "more"):
         (folder / "workload" / f"{name}.csv").write_text("x")
@@ -127,7 +127,7 @@ def test_tables_beyond_the_limits_are_refused(folder, path, monkeypatch):
         assert words in refused(path)
 
 
-def test_none_and_several_machines_are_told_and_links_in_a_folder_are_not_followed(tmp_path, folder):
+def test_no_machine_or_several_are_refused_and_links_skipped(tmp_path, folder):
     (tmp_path / "empty").mkdir()
     for name in ("one", "two"):
         machine_in(tmp_path / "data" / "machines" / name)

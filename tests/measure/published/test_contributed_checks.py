@@ -73,7 +73,7 @@ def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
     assert "'net' at batch size 1 ran at 250 PFLOP/s, more than the plausible 200 PFLOP/s" in refused(folder, many)
 
 
-def test_a_step_is_its_forward_and_backward_pass_and_a_round_is_held_against_the_count_at_its_input_shape(folder):
+def test_a_step_is_its_passes_and_is_compared_at_its_input_shape(folder):
     counted = replace(COUNTED[0], backward_flop=20)
     least = contributed_checks._least_flop([counted, replace(counted, precision="bf16", forward_flop=8)])
     of_phases = {"inference": 8, "forward": 8, "backward": 20, "step": 28}
@@ -85,7 +85,7 @@ def test_a_step_is_its_forward_and_backward_pass_and_a_round_is_held_against_the
     check(folder, COUNTED)  # at that shape it is not counted
 
 
-def test_a_round_at_two_input_shapes_is_a_row_too_many_and_machines_are_not_mixed(folder):
+def test_a_round_at_two_shapes_is_refused_and_machines_not_mixed(folder):
     for file, old, new, words in (
         ("runs.csv", ",,,,,0,", ",,,,3x40x40,0,", "runs.csv, line 4, column round: repeats the row in line 2"),
         ("machine.csv", "e1,h1", "e2,h2", "machine.csv, line 3, column hardware_id: is of another machine"),

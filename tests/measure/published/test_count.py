@@ -36,7 +36,7 @@ def rows(record):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("forked_workers")
-def test_each_model_is_counted_at_its_size_and_a_stranger_has_a_reason():
+def test_each_model_is_counted_at_its_size_or_has_a_reason():
     assert call() == 0
     squeezenet, tinynet, gone = rows(PublishedCount)
     assert (squeezenet.model, tinynet.status, gone.status) == ("squeezenet1_1", "ok", "unsupported")
@@ -71,7 +71,7 @@ def test_what_is_counted_is_not_counted_again(capsys):
     assert "Nothing left to count" in capsys.readouterr().out
 
 
-def test_rows_of_another_process_are_not_added_again_and_those_of_a_kill_are_replaced(monkeypatch):
+def test_rows_of_another_process_are_not_added_twice(monkeypatch):
     written = watch_writes(monkeypatch)
     table.append(file_of(PublishedKind, CACHE), PublishedKind, [KIND, KIND])  # without their model
     written.clear()

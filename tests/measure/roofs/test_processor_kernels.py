@@ -31,7 +31,7 @@ fused = pytest.mark.skipif(
 
 @fused
 @pytest.mark.parametrize("precision", ["fp32", "fp64"])
-def test_multiply_adds_are_one_instruction_and_their_loop_is_in_registers(precision):
+def test_multiply_adds_are_one_instruction_in_registers(precision):
     function = processor_kernels.compile_multiply_adds(precision)
     function(1, operands(precision), 2, 1)
     assert assembly(function).count(FUSED[platform.machine()]) >= processor_kernels.CHAINS
@@ -39,7 +39,7 @@ def test_multiply_adds_are_one_instruction_and_their_loop_is_in_registers(precis
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the instructions of this test are x86's")
-def test_a_store_past_the_caches_is_another_instruction_and_vectors_are_as_wide_as_the_registers():
+def test_a_streaming_store_and_the_widest_vectors_are_used():
     """Compilers keep to half the width on many processors that have the whole."""
     Streams("stream_write", SIZE, Team(1)).run(False, 1)
     Streams("stream_write", SIZE, Team(1)).run(True, 1)
@@ -48,7 +48,7 @@ def test_a_store_past_the_caches_is_another_instruction_and_vectors_are_as_wide_
     assert ("zmm" in past) == (VECTOR_BYTE == 64) == has("avx512f")
 
 
-def test_each_member_does_the_work_of_its_number_at_the_same_time():
+def test_each_member_does_its_work_at_the_same_time():
     together = threading.Barrier(3, timeout=10)  # breaks unless all three wait at once
 
     def work(number):

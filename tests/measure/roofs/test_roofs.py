@@ -97,7 +97,7 @@ def test_the_working_sets_of_a_processor(monkeypatch, caches, least, cores):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_streams_of_the_largest_working_set_have_three_rounds_and_nothing_else_has(kind):
+def test_only_streams_of_the_largest_set_have_three_rounds(kind):
     kernels = roofs.roof_kernels(kind, ["fp32", "bf16"])
     largest = sizes(kind)[0]
     # A round of each stream before the next of any, and these before whatever else is measured
@@ -157,7 +157,7 @@ def passes(run, threads=1, longest_s=roofs.LONGEST_PRODUCT_S, beat=lambda: None)
     return roofs._count_passes(run, devices.find("cpu"), threads, 16384, longest_s, beat)
 
 
-def test_calls_last_long_enough_and_a_product_that_takes_too_long_is_left_out_after_two_of_them(clock):
+def test_calls_last_long_enough_and_a_slow_product_is_left_out(clock):
     pass_s, beats = 0.001, []
 
     def run(passes):
@@ -245,7 +245,7 @@ class Gpu(devices.Cpu):
     kind = "cuda"
 
 
-def test_where_triton_does_not_run_the_streams_of_a_gpu_are_torchs(monkeypatch, caplog):
+def test_without_triton_the_streams_of_a_gpu_are_torchs(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "measure.roofs.triton_kernels", None)
     gpu = Gpu()
     for kernel in STREAM_ARRAYS:

@@ -85,7 +85,7 @@ def loop(ptx):
 
 
 @pytest.mark.parametrize(("precision", "instruction"), [("fp32", "fma.rn.f32"), ("fp64", "fma.rn.f64")])
-def test_multiply_adds_are_fused_and_nothing_else_is_in_their_loop(precision, instruction):
+def test_multiply_adds_are_fused_and_alone_in_their_loop(precision, instruction):
     signature = {"result": f"*{precision}", "factor": "fp32", "term": "fp32", "passes": "i32"}
     constants = {"CHAINS": 1024, "ROUNDS": 32, "UNROLLED": 16}
     body = loop(compiled(triton_kernels.fma, signature, constants))
@@ -98,7 +98,7 @@ def test_multiply_adds_are_fused_and_nothing_else_is_in_their_loop(precision, in
     ("kernel", "loads", "stores"),
     [("stream_read", 1, 0), ("stream_write", 0, 1), ("stream_copy", 1, 1), ("stream_triad", 2, 1)],
 )
-def test_every_pass_of_a_stream_loads_and_stores_by_the_widest_accesses(kernel, loads, stores):
+def test_every_pass_of_a_stream_uses_the_widest_accesses(kernel, loads, stores):
     pointers = dict.fromkeys(("a", "b", "c", "sums"), "*fp32")
     signature = pointers | {"scale": "fp32"} | dict.fromkeys(("size", "share", "passes"), "i32")
     constants = {"KERNEL": kernel, "BLOCK": 4096}

@@ -71,7 +71,7 @@ def test_a_cluster_without_the_device_is_one_sentence(nodes, device, accelerator
     assert str(caught.value).startswith(complaint)
 
 
-def test_an_address_that_nobody_answers_at_fails_before_ray_is_asked(monkeypatch):
+def test_an_address_without_an_answer_fails_before_ray_is_used(monkeypatch):
     asked = []
     ray = SimpleNamespace(init=lambda address, **_: asked.append(address), shutdown=lambda: None)
     monkeypatch.setitem(sys.modules, "ray", ray)
@@ -86,7 +86,7 @@ def test_an_address_that_nobody_answers_at_fails_before_ray_is_asked(monkeypatch
     assert asked == []
 
 
-def test_an_actor_has_the_environment_of_a_local_run_and_gives_a_task_up_in_time(monkeypatch):
+def test_an_actor_has_a_local_environment_and_ends_in_time(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Ray does
     actor = DeviceActor()
     environment, memory_byte = actor.begin("cpu", "1", Sampling())
@@ -162,7 +162,7 @@ def once(*batches):
 
 
 @pytest.mark.slow
-def test_machines_of_different_kinds_measure_side_by_side_and_go_on_after_a_budget(cluster, run, tmp_path, capsys):
+def test_different_machines_measure_in_parallel_and_resume(cluster, run, tmp_path, capsys):
     have(cluster, "left", "right")
     assert run(SMALL + " 8 --plan") == 0
     assert "24 to measure on Chip left into" in capsys.readouterr().out
@@ -183,9 +183,7 @@ def test_machines_of_different_kinds_measure_side_by_side_and_go_on_after_a_budg
 
 
 @pytest.mark.slow
-def test_when_a_node_dies_another_does_each_task_once_and_a_task_that_kills_nodes_is_a_row(
-    cluster, run, host, tmp_path, capsys
-):
+def test_when_a_node_dies_another_does_each_task_once(cluster, run, host, tmp_path, capsys):
     nodes = have(cluster, "left", "left")
 
     def kill_a_busy_node():

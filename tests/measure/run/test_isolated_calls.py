@@ -81,7 +81,7 @@ def escape(batch_size):
 
 @pytest.mark.skipif(not processes.FORKS, reason="only a fork server ends what a model leaves behind")
 @pytest.mark.parametrize("function", ["popen", "fork", "crash", "escape"])
-def test_a_child_that_own_code_leaves_behind_holds_nothing_and_ends_with_it(module, tmp_path, function):
+def test_a_child_left_by_own_code_holds_nothing_and_ends(module, tmp_path, function):
     place = tmp_path / "pid"
     module(CHILD.format(place=str(place)))
     with closing(IsolatedCalls(600.0)) as own:  # a wait for the child would last as long
@@ -95,7 +95,7 @@ def test_a_child_that_own_code_leaves_behind_holds_nothing_and_ends_with_it(modu
 
 
 @pytest.mark.skipif(not processes.FORKS, reason="elsewhere nothing tells whether a process lives")
-def test_the_log_of_a_run_that_was_killed_with_all_its_processes_goes_with_the_next(tmp_path, monkeypatch):
+def test_the_log_of_a_killed_run_goes_with_the_next_run(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     dead, alive = (tmp_path / f"roofwright-{pid}-x.log" for pid in (2**22 + 1, os.getpid()))  # no number is so high
     dead.touch()

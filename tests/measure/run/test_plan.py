@@ -39,7 +39,7 @@ def in_parts(request, *rows, **cache):
     return {part.title: [task.label for task in part.tasks] for part in parts}
 
 
-def test_counts_and_roofs_come_first_then_round_after_round_of_all_cells_and_counters_last():
+def test_counts_and_roofs_come_first_and_counters_last():
     request = asked("alexnet vgg11", (1, 64), plan.SECTIONS, rounds=2, **TRAINED)
     tasks = to_do(request)
     kinds = [type(task) for task in tasks]
@@ -68,7 +68,7 @@ def test_the_order_of_a_block_is_drawn_by_the_seed():
     assert [label.replace("round 2", "round 3") for label in first[32:48]] != first[48:]
 
 
-def test_on_a_gpu_the_batch_sizes_that_share_a_process_stay_together():
+def test_batch_sizes_that_share_a_gpu_process_stay_together():
     request = asked("alexnet vgg11", (1, 2, 4, 8), BOTH, ["fp32", "fp16"], rounds=2)
 
     def orders(device):
@@ -134,7 +134,7 @@ def test_one_cell_of_every_model_comes_before_the_second_of_any():
         assert tasks.index(of_model[2]) - tasks.index(of_model[0]) == 2
 
 
-def test_batch_sizes_that_were_named_wait_for_nothing_that_was_not():
+def test_named_batch_sizes_do_not_wait_for_others():
     request = asked("alexnet vgg11", (1, 64, 256), USUAL_SECTIONS, **TRAINED, **SHORT)
     usual, named = (in_parts(replace(request, has_named_batches=is_named)) for is_named in (False, True))
     order = list(named)
@@ -164,7 +164,7 @@ def timed(model, latency_s):
     return [counted, run(model), replace(sample, latency_s=latency_s)]
 
 
-def test_long_cells_come_the_shortest_first_and_timed_ones_show_which_others_are_long():
+def test_long_cells_come_shortest_first_and_timed_ones_tell():
     request = asked("alexnet vgg11 vgg16", (1, 64, 256), rounds=1, budget_s=180.0)
     assert [label.split()[2] for label in in_parts(request)["long cells"]] == ["64", "256", "256", "256"]
     three = asked("alexnet vgg11 vgg16", (1, 64), **SHORT)
@@ -220,7 +220,7 @@ def test_a_budget_and_a_seed_change_the_order_alone(request, budget_s, seed, dev
 
 @settings(max_examples=10)
 @given(REQUESTS)
-def test_whatever_becomes_of_its_tasks_a_run_that_ended_leaves_none(request):
+def test_an_ended_run_leaves_no_task_whatever_became_of_them(request):
     with tempfile.TemporaryDirectory() as folder:
         cache = RunCache(Workloads(Path(folder)), MachineFolder(Path(folder), "box"), ENVIRONMENT)
         for task in plan.tasks_to_do(request, cache):

@@ -48,7 +48,7 @@ def said_by_process_of(source, task):
     return said
 
 
-def test_tasks_of_a_block_and_with_equal_variables_are_forks_of_one_server(source):
+def test_tasks_of_a_block_are_forks_of_one_server(source):
     first, second, tuned, again = (
         said_by_process_of(source, each)
         for each in (task(), task(libraries=("colorsys", "no_such_library")), task(**{VARIABLE: "1"}), task())
@@ -79,7 +79,7 @@ def test_ctrl_c_cannot_reach_a_process_before_it_ignores_it(source, monkeypatch)
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_where_a_server_is_killed_its_fork_ends_too_and_the_next_task_has_another(source):
+def test_a_killed_servers_fork_ends_and_another_follows(source):
     process, _connection, said = begin(source, task())
     assert process.pid == said.pid  # a fork may speak before its server has told its number
     os.kill(said.parent, signal.SIGKILL)
@@ -89,7 +89,7 @@ def test_where_a_server_is_killed_its_fork_ends_too_and_the_next_task_has_anothe
     assert said_by_process_of(source, task()).parent != said.parent
 
 
-def test_a_process_may_be_ended_before_it_has_been_forked_and_elsewhere_is_spawned(source, monkeypatch):
+def test_a_process_may_be_ended_before_it_has_been_forked(source, monkeypatch):
     isolated = source.begin(task())
     isolated.process.kill()
     isolated.process.join()

@@ -82,7 +82,7 @@ def test_results_go_into_their_tables(cache, monkeypatch):
     assert summary.statuses == {"ok": 3}
 
 
-def test_a_round_of_a_step_is_a_row_for_the_whole_and_for_each_stage(cache):
+def test_a_round_of_a_step_is_a_row_for_the_whole_and_each_stage(cache):
     stages = {"forward": timing(1, 0.5, 0.25), "backward": timing(1, 1.0, 0.5)}
     stages["update"] = timing(1, 0.1, 0.1, flags=("drifting",))
     do(cache, {STEP: timing(1, 1.6, 0.85, stages=stages, peak_byte=2048)})
@@ -95,7 +95,7 @@ def test_a_round_of_a_step_is_a_row_for_the_whole_and_for_each_stage(cache):
     assert latencies == {"forward": [0.5, 0.25], "backward": [1.0, 0.5], "update": [0.1, 0.1], "step": [1.6, 0.85]}
 
 
-def test_profiles_and_counters_are_rows_with_their_operators_and_kernels(cache):
+def test_profiles_and_counters_are_rows_with_their_kernels(cache):
     times = (
         AttributedTime("forward", "features.0", "conv2d", 1, 0.25), AttributedTime("update", None, "add_", 16, 0.125)
     )  # fmt: skip
@@ -141,7 +141,7 @@ ENDINGS = ["ok", "oom", "error", "killed", "timeout", "refused", "unreadable"]
     st.lists(st.tuples(st.sampled_from([0, 10, 20]), st.sampled_from(ENDINGS)), min_size=15, max_size=15),
     st.sampled_from([None, 0, 10, 30, 50, 200]),
 )
-def test_whatever_fails_each_task_is_stored_once_skipped_or_left_and_the_budget_is_kept(tasks, endings, budget_s):
+def test_whatever_fails_each_task_is_stored_once_or_skipped(tasks, endings, budget_s):
     drawn = dict(zip(tasks, endings, strict=True))
     clock = SimpleNamespace(now=0.0)
     failures = {task: Failure(end, "no") for task, (_, end) in drawn.items() if end not in ("ok", "unreadable")}

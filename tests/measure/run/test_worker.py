@@ -48,7 +48,7 @@ def raised(call):
     return classify(caught.value)
 
 
-def test_a_status_goes_by_what_torch_says_and_not_by_a_users_own_words():
+def test_a_status_follows_torchs_words_and_not_a_users():
     def refuse():
         raise RuntimeError("padding mode 'foo' is not supported")
 
@@ -60,12 +60,12 @@ def test_a_status_goes_by_what_torch_says_and_not_by_a_users_own_words():
 
 
 @pytest.mark.parametrize(("free_byte", "status"), [(2**20, "oom"), (2**33, "unsupported")])
-def test_cudnn_lacks_an_engine_for_want_of_memory_only_on_a_full_gpu(monkeypatch, free_byte, status):
+def test_cudnn_lacks_an_engine_for_memory_only_on_a_full_gpu(monkeypatch, free_byte, status):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free_byte, 2**34))
     assert classify(RuntimeError("GET was unable to find an engine to execute this computation")).status == status
 
 
-def test_a_kernel_that_a_processor_lacks_is_a_reason_that_says_that_counts_remain():
+def test_a_kernel_that_a_processor_lacks_gives_its_reason():
     from torch.nn.attention.flex_attention import flex_attention
 
     ends = "for CPU: its FLOP and bytes are counted, its time needs a device that has one"
@@ -147,7 +147,7 @@ class Beating:
         (61.0, "2m", 1000.0),
     ],
 )
-def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(monkeypatch, every_s, limit, spent_s):
+def test_a_task_is_given_up_at_the_end_of_its_budget(monkeypatch, every_s, limit, spent_s):
     connection, ended = Beating(every_s), []
     process = Worker("cpu", 1, make_sampling(parser().parse_args(["--call-limit", limit])))
     alive = SimpleNamespace(

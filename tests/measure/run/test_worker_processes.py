@@ -84,7 +84,7 @@ def network(batch_size):
 """
 
 
-def test_an_exception_without_words_is_an_outcome_and_the_next_task_finds_a_fresh_process(process, folder):
+def test_an_exception_without_words_is_an_outcome(process, folder):
     process.run(COUNT)
     before = pid_of(process)
     (folder / "unreadable.py").write_text(UNREADABLE)
@@ -105,9 +105,7 @@ def test_an_exception_without_words_is_an_outcome_and_the_next_task_finds_a_fres
         (signal.SIGSEGV, (3, 4), "error", "signal 11"),
     ],
 )
-def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
-    process, monkeypatch, number, counted, status, words
-):
+def test_a_dead_process_is_an_outcome_and_a_fresh_one_follows(process, monkeypatch, number, counted, status, words):
     kills = iter(counted)  # for want of memory: before the task, and when its process has died
     monkeypatch.setattr(worker, "oom_kills", lambda: next(kills))
     victims, send = [], IsolatedProcess.send
@@ -128,7 +126,7 @@ def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
     assert isinstance(process.run(COUNT), list)
 
 
-def test_a_batch_that_fits_nowhere_and_a_silent_call_are_outcomes_and_a_budget_gives_a_task_up(process, monkeypatch):
+def test_a_batch_without_room_and_a_silent_call_are_outcomes(process, monkeypatch):
     # 10^8 images of 3 * 224 * 224 * 4 bytes are 60 TB.
     assert process.run(changed(LARGE, batch=10**8)).status == "oom"
     process.run(COUNT)

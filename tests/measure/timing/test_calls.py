@@ -90,14 +90,14 @@ def test_what_a_device_or_a_model_cannot_do_is_refused(how, why):
         prepare(**how)
 
 
-def test_channels_last_lays_weights_and_images_out_pixel_by_pixel():
+def test_channels_last_lays_weights_and_images_out_by_pixel():
     call = prepare(variant="channels_last")
     weight = call.network[0].weight
     assert call.inputs[0].is_contiguous(memory_format=PIXELS)
     assert (weight.is_contiguous(memory_format=PIXELS), weight.is_contiguous()) == (True, False)
 
 
-def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monkeypatch):
+def test_kept_memory_is_requested_before_the_network_is_built(monkeypatch):
     asked = []
     monkeypatch.setattr(variants.platform, "libc_ver", lambda: ("glibc", "2.36"))
     library = SimpleNamespace(
@@ -111,7 +111,7 @@ def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monke
     assert asked == ["build", "keep -4 0", "keep -1 -1", "build"]
 
 
-def test_tf32_is_allowed_for_its_own_cells_only_and_compile_wraps_the_network(monkeypatch):
+def test_tf32_is_allowed_for_its_own_cells_only(monkeypatch):
     device, compiled = Watched(), []
     monkeypatch.setattr(torch, "compile", lambda network: compiled.append(network) or network)
     call = prepare("tf32", "channels_last+compile", device)
@@ -122,7 +122,7 @@ def test_tf32_is_allowed_for_its_own_cells_only_and_compile_wraps_the_network(mo
 
 
 @pytest.mark.parametrize("variant", ["eager", "cold"])
-def test_a_forward_pass_is_timed_without_gradients_and_with_caches_as_asked(monkeypatch, variant):
+def test_a_forward_pass_has_no_gradients_and_caches_as_asked(monkeypatch, variant):
     notes, device = [], Watched()
 
     def watched(batch_size):
@@ -176,7 +176,7 @@ def test_what_stays_in_memory_between_steps():
         ("fp16", "autocast", torch.float32, 2**16),  # a GradScaler begins so
     ],
 )
-def test_stages_do_each_its_part_in_the_precision_of_the_weights_and_fp16_has_a_scale(precision, variant, dtype, scale):
+def test_stages_use_the_weights_precision_and_fp16_a_scale(precision, variant, dtype, scale):
     step = step_of(precision, variant)
     weight = step.network.weight
     assert step.network.training
@@ -196,7 +196,7 @@ def flagged(timed):
     return [phase for phase, timing in {"step": timed, **timed.stages}.items() if "skipped" in timing.flags]
 
 
-def test_the_scale_of_the_loss_has_settled_before_steps_are_timed(monkeypatch):
+def test_the_loss_scale_settles_before_steps_are_timed(monkeypatch):
     scales, sample = [], calls.sample
 
     def noted(stopwatch, *others):
@@ -231,7 +231,7 @@ def test_a_step_and_its_stages_are_timed_sample_by_sample():
     assert 8 + 8 + 4 + 8 + 3 * 8 <= timed.peak_byte < 1024
 
 
-def test_the_peak_of_memory_leaves_out_what_a_step_frees_meanwhile():
+def test_the_peak_of_memory_leaves_out_what_a_step_frees():
     image = torch.zeros(1000)
 
     def one_after_another():
@@ -291,7 +291,7 @@ def scores(*shape):
         ((scores(1, 2), torch.ones(1, 7)), [2], [(1,)]),  # an output without a gradient is left out
     ],
 )
-def test_the_cross_entropy_of_scores_that_are_all_alike_is_the_logarithm_of_their_number(output, classes, shapes):
+def test_equal_scores_have_the_log_of_their_number_as_loss(output, classes, shapes):
     loss = loss_of("segmentation")
     assert loss(output).item() == pytest.approx(sum(map(math.log, classes)))
     drawn = list(loss.targets)
@@ -371,7 +371,7 @@ def test_weights_that_refuse_to_be_cast_are_timed_as_they_are():
     assert torch.equal(layer(torch.ones(2, 8)), torch.full((2, 4), 4.0))  # 8 products of 1 and 0.5
 
 
-def test_a_step_with_sparse_gradients_is_timed_and_its_memory_is_what_is_stored():
+def test_a_step_with_sparse_gradients_is_timed_with_its_memory():
     timing = measure_step("sparse_words")
     assert timing.samples
     # 1000 words of 4 numbers. Momentum holds the 3 words of a step: 3 numbers of 8 B and 3 x 4 of 4 B

@@ -57,7 +57,7 @@ def test_when_warm_up_and_sampling_end(rule):
         assert [hands.calls] == calls
 
 
-def test_a_block_lasts_a_thousand_times_what_reading_the_clock_takes():
+def test_a_block_lasts_a_thousand_times_reading_the_clock():
     hands = Hands([0.001])
 
     def slow_clock():
@@ -70,7 +70,7 @@ def test_a_block_lasts_a_thousand_times_what_reading_the_clock_takes():
     assert timing.block in (39, 40)
 
 
-def test_warm_up_ends_after_its_limit_though_calls_still_get_faster_and_slower_samples_drift():
+def test_warm_up_ends_at_its_limit_and_slower_samples_drift():
     timing = take(Hands([2.0 * 0.9**step for step in range(100)]), warm_up_s=5.0, least_s=0.1, limit_s=1.0)
     # 2 + 1.8 + 1.62 = 5.42 s >= 5 s: the fourth call is the first sample.
     assert timing.latencies_s[0] == pytest.approx(2.0 * 0.9**3)
@@ -79,7 +79,7 @@ def test_warm_up_ends_after_its_limit_though_calls_still_get_faster_and_slower_s
     assert "drifting" in take(Hands(slower), least_s=30.0, limit_s=30.0).flags
 
 
-def test_cold_samples_are_single_calls_however_short_without_an_energy_of_their_own():
+def test_cold_samples_are_single_calls_without_own_energy():
     timing = take(Hands([0.001]), clear=lambda: None, block_s=0.02)
     assert timing.block == 1
     assert timing.latencies_s == pytest.approx([0.001] * len(timing.latencies_s))
@@ -101,7 +101,7 @@ def test_cold_samples_are_single_calls_however_short_without_an_energy_of_their_
         ({"idle": 2.64}, ()), ({"idle": 2.5}, ("loaded",)),
     ],
 )  # fmt: skip
-def test_a_round_beside_other_programs_or_at_a_lower_clock_is_flagged(sensors, flags):
+def test_a_round_under_load_or_at_a_lower_clock_is_flagged(sensors, flags):
     hands = Hands([0.5])
     assert take(hands, sensors=Sensors(hands, **{"throttles_from_s": 6.0, "idle": 3} | sensors)).flags == flags
 
@@ -136,7 +136,7 @@ def test_stages_are_sampled_with_their_whole_by_whose_rule():
     assert whole.stages["first"].latencies_s[0] == pytest.approx(0.0002)
 
 
-def test_each_stage_has_flags_of_its_own_and_the_conditions_of_its_whole_but_for_the_energy():
+def test_each_stage_has_its_own_flags_and_its_wholes_conditions():
     whole = take_stages([1.0], [0.2, 0.8], least_s=8.0)  # the whole is steady, its parts are not
     assert [timing.flags for timing in (whole, *whole.stages.values())] == [(), ("wide",), ("wide",)]
     conditions = whole.samples[0].conditions

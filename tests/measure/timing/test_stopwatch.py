@@ -66,13 +66,13 @@ def timed(blocks, calls=1, stages=(), least_event_s=None, is_asynchronous=False,
     return [watch.time(calls) for _ in range(blocks)], script.order
 
 
-def test_a_block_is_timed_by_the_call_from_clock_to_clock_with_the_wait_for_the_device():
+def test_a_block_lasts_from_clock_to_clock_with_the_device_wait():
     (sample,), order = timed(1, 2, synchronize=0.5)
     assert order == ["clock", "call", "call", "synchronize", "clock", "beat"]
     assert (sample.latency_s, sample.event_s) == (0.75, None)  # (0.5 + 0.5 + 0.5) / 2
 
 
-def test_the_devices_own_time_stands_beside_the_hosts_unless_it_lost_it():
+def test_device_time_accompanies_host_time_unless_lost():
     samples, _ = timed(2, 5, least_event_s=0.01, call=[0.004] * 5 + [0.001] * 5)
     assert [sample.latency_s for sample in samples] == pytest.approx([0.004, 0.001])
     assert [sample.event_s for sample in samples] == [pytest.approx(0.002), None]
@@ -81,7 +81,7 @@ def test_the_devices_own_time_stands_beside_the_hosts_unless_it_lost_it():
     assert (sample.latency_s, sample.event_s) == (pytest.approx(0.6), None)  # not the sum of some of its stages
 
 
-def test_caches_are_cleared_before_each_block_or_call_and_outside_of_it():
+def test_caches_are_cleared_outside_of_each_block_or_call():
     samples, order = timed(2, call=0.001, clear=0.03)
     assert [sample.latency_s for sample in samples] == pytest.approx([0.001] * 2)
     assert order == ["clear", "synchronize", "clock", "call", "synchronize", "clock", "beat"] * 2
@@ -90,7 +90,7 @@ def test_caches_are_cleared_before_each_block_or_call_and_outside_of_it():
     assert [each for each in order if each in ("clear", *STAGES)] == ["clear", *STAGES]
 
 
-def test_timing_costs_what_an_empty_block_takes_and_so_does_each_stage():
+def test_timing_costs_an_empty_block_and_so_does_each_stage():
     script = Script([("clock", 40e-6)])
     call = script.does("call")
     watch = Stopwatch(call, script.does("synchronize"), script.clock)
@@ -103,7 +103,7 @@ def latencies(sample):
     return [stage.latency_s for stage in sample.stages.values()]
 
 
-def test_stages_sum_to_the_call_and_each_ends_with_a_wait_and_a_sign_of_life():
+def test_stages_sum_to_the_call_and_each_ends_with_a_wait():
     (sample,), order = timed(1, stages=STAGES, synchronize=0.01)
     assert latencies(sample) == pytest.approx([0.11, 0.21, 0.31])
     assert sample.latency_s == pytest.approx(0.63)
@@ -112,7 +112,7 @@ def test_stages_sum_to_the_call_and_each_ends_with_a_wait_and_a_sign_of_life():
     ]  # fmt: skip
 
 
-def test_an_asynchronous_device_has_whole_calls_timed_without_a_wait_in_them():
+def test_an_asynchronous_device_times_whole_calls_without_a_wait():
     (sample,), order = timed(1, 2, stages=STAGES, least_event_s=0.0, is_asynchronous=True)
     assert [each for each in order if each in ("call", *STAGES)] == ["call"] * 2 + STAGES * 2
     assert order[:4] == ["clock", "call", "call", "synchronize"]
@@ -164,7 +164,7 @@ def first_call(call, variant="compile", beats=lambda: None, synchronize=lambda: 
     stopwatch.run_first_call(call, variant, SimpleNamespace(synchronize=synchronize), beats)
 
 
-def test_signs_of_life_end_at_the_limit_and_with_the_call_even_if_it_fails(monkeypatch):
+def test_signs_of_life_end_at_the_limit_and_with_the_call(monkeypatch):
     monkeypatch.setattr(stopwatch, "BEAT_EVERY_S", 0.001)
     beats = []
 

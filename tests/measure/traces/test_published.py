@@ -53,7 +53,7 @@ def test_the_flop_of_a_step_are_those_of_the_network(chip, network, flop):
     assert all(row.reason for row in rows if row.flop is None)
 
 
-def test_a_training_step_recomputes_what_lies_between_its_checkpoints():
+def test_a_training_step_recomputes_between_its_checkpoints():
     rows = operators(RESNET)
     steps = sorted({row.step for row in rows if row.step is not None})
     forward, backward, again = (

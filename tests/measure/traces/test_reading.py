@@ -104,7 +104,7 @@ def test_odd_events_are_left_out_and_counted(summary):
     assert only(found).flop == LINEAR_FLOP
 
 
-def test_a_dimension_that_is_no_number_leaves_the_operator_without_counts(summary):
+def test_an_unreadable_dimension_leaves_an_operator_uncounted(summary):
     called = call("mm", "fp32 4x8", "fp32 8x5")
     called["args"]["Input Dims"] = [[True, 8], [8, 5]]
     row = only(summary(*ran(called)))
@@ -133,7 +133,7 @@ def test_a_damaged_field_spoils_only_its_event(summary, field, value):
 
 @pytest.mark.parametrize("key", ["Input Dims", "Input type", "Input Strides", "Concrete Inputs"])
 @pytest.mark.parametrize("value", [None, 7, [7], [[["x"]]], [[-1], [-1], [-1], [], []], ["x"] * 9, [[2**70]] * 5, {}])
-def test_damaged_arguments_leave_the_operator_without_counts_or_unread(summary, key, value):
+def test_damaged_arguments_leave_an_operator_uncounted(summary, key, value):
     called = addmm(10)
     called["args"][key] = value
     found = summary(relu(60), *ran(called)).operators

@@ -22,7 +22,7 @@ def rows(found):
     return {row.operator or row.reason: row for row in found.operators}
 
 
-def test_the_outermost_operator_with_a_formula_carries_the_counts(summary):
+def test_the_outermost_operator_with_a_formula_is_counted(summary):
     found = summary(*traces.linear_step()["traceEvents"])
     linear, activation = found.operators
     assert (linear.operator, linear.layer_kind, linear.stage) == ("addmm", "linear", "inference")
@@ -66,7 +66,7 @@ def test_kernels_without_an_operator_are_a_group_with_a_reason(summary, events, 
     assert found.left_out() == {reason: 5e-6}
 
 
-def test_equal_calls_of_a_step_are_one_group_and_a_step_is_a_median(summary):
+def test_equal_calls_of_a_step_are_a_group_and_a_step_a_median(summary):
     events = []
     for number, calls in enumerate((1, 3, 3)):
         start = 1000 * number
@@ -79,7 +79,7 @@ def test_equal_calls_of_a_step_are_one_group_and_a_step_is_a_median(summary):
     assert (found.of_a_step("flop"), found.step_count) == (3 * LINEAR_FLOP, 3)
 
 
-def test_an_operator_outside_the_steps_has_no_step_and_without_a_launch_it_is_found_by_the_external_id(summary):
+def test_an_operator_outside_the_steps_has_no_step(summary):
     found = summary(step(1, 100, 50), addmm(10, number=77), kernel("gemm", 50, 5, 3, **{"External id": 77}))
     row = only(found)
     assert (row.operator, row.step) == ("addmm", None)
@@ -213,7 +213,7 @@ def test_what_has_no_counts_is_a_group_with_its_name_and_reason(summary, called,
     assert (found.operator_share, found.counted_share) == (1.0, 0.0)
 
 
-def test_the_outermost_operator_with_a_formula_has_the_counts_and_one_without_leaves_them_to_its_parts(summary):
+def test_an_operator_without_a_formula_is_counted_by_its_parts(summary):
     inner = call("miopen_convolution", "bf16 2x8x6x6", start=12, duration=15)
     assert only(summary(*ran(convolution(1), inner))).operator == "convolution"
     outer = call("vllm::moe_forward", "bf16 8x64", duration=60)
@@ -302,7 +302,7 @@ def test_a_trace_without_shapes_has_its_times(summary):
     assert (found.counted_share, [step.busy_s for step in found.steps]) == (0.0, [15e-6])
 
 
-def test_without_shapes_the_outermost_operator_with_a_formula_is_named(summary):
+def test_without_shapes_the_outermost_counted_operator_is_named(summary):
     events = [convolution(1), call("cudnn_convolution", "bf16 2x8x6x6", start=12, duration=15)]
     assert only(summary(*without(ran(*events), "Input Dims"))).operator == "convolution"
 

@@ -49,7 +49,7 @@ def test_a_folder_is_added_and_what_comes_next_is_told(golden, given, capsys):
     golden("add-machine", capsys.readouterr().out)
 
 
-def test_what_is_not_counted_is_named_with_the_command_that_counts_it(golden, given, capsys):
+def test_the_uncounted_is_named_with_the_command_to_count_it(golden, given, capsys):
     change(given / "runs.csv", "e1,net,64", "e1,$(reboot),64")
     MachineFolder(Path(), "", given).put_run(replace(run(AUDIO), input_shape="16000"), samples(2, AUDIO))
     Workloads(DATA).put([(replace(workload(AUDIO), input_shape="160000"), [], [])])
@@ -57,7 +57,7 @@ def test_what_is_not_counted_is_named_with_the_command_that_counts_it(golden, gi
     golden("add-machine-uncounted", capsys.readouterr().out)
 
 
-def test_a_command_that_would_name_very_many_models_can_still_be_copied(given, capsys):
+def test_a_command_with_very_many_models_can_still_be_copied(given, capsys):
     """It counts those that are known here, and never imports somebody else's own model."""
     box = MachineFolder(Path(), "", given)
     known = [model.name for model in BUILT_IN[:20]]
@@ -70,7 +70,7 @@ def test_a_command_that_would_name_very_many_models_can_still_be_copied(given, c
     assert {model.name for model in request.models} == set(known)
 
 
-def test_a_machine_goes_where_it_is_or_is_named_after_its_hardware(given, capsys):
+def test_a_machine_stays_where_it_is_or_is_named_by_its_hardware(given, capsys):
     assert add(zipped(Path("results (1).zip"), given)) == add(given) == 0  # a zip without a folder
     assert machine_names(DATA) == ["chip-of-2-cores-2c-h1"]
     given = given.rename("a b")
@@ -82,7 +82,7 @@ def test_a_machine_goes_where_it_is_or_is_named_after_its_hardware(given, capsys
     assert "--machine: 'a b'" in capsys.readouterr().err
 
 
-def test_several_machines_of_one_kind_become_machines_of_their_own(golden, given, capsys):
+def test_several_machines_of_one_kind_stay_apart(golden, given, capsys):
     folders = [machine_in(Path(pupil) / "tesla-t4").folder for pupil in ("anna", "ben", "carl")]
     for latency, folder in zip(("0.25", "0.5"), folders[1:], strict=True):
         change(folder / "samples.csv", "0.1,", f"{latency},")

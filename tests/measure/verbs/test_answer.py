@@ -60,7 +60,7 @@ def test_the_cache_answers_for_a_model(golden, capsys):
         assert printed.err == ""  # nothing was measured
 
 
-def test_what_the_cache_lacks_is_left_out_and_a_model_that_could_not_be_counted_is_refused(cache):
+def test_gaps_in_the_cache_are_skipped_and_failed_counts_refused(cache):
     held = RunCache(Workloads(cache), MachineFolder(cache, "box"), MACHINE)
     alexnet, vgg11 = catalog.find(["alexnet", "vgg11"])
     found = model.read_answer(held, Request([alexnet], [1, 8], ["fp32"], ()))

@@ -68,7 +68,7 @@ def caches(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_caches_are_compared_and_a_regression_beyond_what_is_allowed_is_exit_code_1(golden, caches, capsys):
+def test_a_regression_beyond_the_allowed_is_exit_code_1(golden, caches, capsys):
     for name, words in {
         "compare-caches": "a b --csv rows.csv --fail-on-regression 25%",
         "compare-caches-csv": "a b --csv -",
@@ -85,7 +85,7 @@ def test_caches_are_compared_and_a_regression_beyond_what_is_allowed_is_exit_cod
     assert printed.err == "--fail-on-regression 5%: alexnet batch 1 fp32 inference eager\n"
 
 
-def test_many_sides_are_one_table_and_one_of_them_may_have_nothing_in_common(caches, capsys):
+def test_many_sides_are_one_table(caches, capsys):
     machine(caches / "empty")
     assert main(["compare", "a", "b", "empty", "c"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -149,7 +149,7 @@ def test_sides_are_found_by_their_names(tmp_path, monkeypatch):
         assert " ".join(str(side.folder) for side in find(*names.split(), Path("two"))) == found
 
 
-def test_a_side_has_the_rounds_of_its_environment_which_the_beginning_of_its_id_names(tmp_path):
+def test_a_side_has_the_rounds_of_its_environment(tmp_path):
     folder = machine(tmp_path, "box", DATED, NEWER)
     put(folder, 0, [1.0, 2.0, 3.0], flags="wide")
     put(folder, 1, [4.0, 5.0, 6.0, 7.0], flags="wide;throttled")
@@ -164,7 +164,7 @@ def test_a_side_has_the_rounds_of_its_environment_which_the_beginning_of_its_id_
     assert cell.input_shape == failed.input_shape == "3x224x224"
 
 
-def test_all_rounds_of_a_roof_count_and_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
+def test_all_rounds_of_a_roof_count_and_a_ceiling_is_one_round(tmp_path):
     folder = machine(tmp_path, "box", DATED, NEWER)
 
     def roof(kernel, round_, latency_s, samples, **columns):

@@ -36,7 +36,7 @@ def read(record):
     return table.read(file_of(record, CACHE), record)
 
 
-def test_coefficients_and_errors_are_written_by_one_fit_at_a_time(monkeypatch, capsys):
+def test_only_one_fit_at_a_time_writes_coefficients_and_errors(monkeypatch, capsys):
     written = watch_writes(monkeypatch)
     assert fit() == 0
     assert written == dict.fromkeys(("coefficients.csv", "networks.csv", "errors.csv"), True)

@@ -55,7 +55,7 @@ def keys(value):
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_every_key_of_json_is_documented_and_every_documented_key_is_there(name):
+def test_json_keys_and_their_documentation_agree(name):
     document = (ROOT / "docs" / "json.md").read_text("utf-8")
     section = document.partition(f"`python -m measure {SECTIONS[name]} --json`")[2].partition("\n## ")[0]
     found = json.loads((GOLDEN / f"{name}.txt").read_text("utf-8"))

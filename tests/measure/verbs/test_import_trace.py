@@ -67,7 +67,7 @@ def test_rows_of_a_trace():
     assert [row.step for row in read(TraceStep)] == [3]
 
 
-def test_ranks_that_ran_together_share_a_folder_and_a_trace_replaces_itself_and_leaves_others_alone():
+def test_ranks_share_a_folder_and_a_trace_replaces_itself():
     other = write(Path("other.json"), trace(addmm(10), launch(15, 5), kernel("gemm", 20, 7, 5)))
     ranks = [STEP | {"distributedInfo": {"rank": rank, "world_size": 2}} for rank in range(2)]
     paths = [write(Path(f"{rank}.json"), document) for rank, document in enumerate(ranks)]

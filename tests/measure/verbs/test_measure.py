@@ -29,7 +29,7 @@ def models(words):
     return [{model.name for model in chosen} for chosen in (make(words).models, make(words).training_models)]
 
 
-def test_a_request_has_what_is_usual_and_what_the_flags_name_and_quick_is_a_part_of_it():
+def test_a_request_has_the_defaults_and_what_the_flags_name():
     for words, *expected in (
         ("", [1, 64, 256], [], None, 9),  # the variants usual on the machine
         ("--budget none --quick", [1, 64], ["eager"], None, 3),
@@ -71,7 +71,7 @@ def test_the_plan_says_when_what_is_there_was_measured(tmp_path, capsys):
     assert "What is there already was measured from 2026-01-01 to 2026-01-02" in capsys.readouterr().out
 
 
-def test_a_budget_that_ends_before_the_first_latency_is_refused_with_one_that_does_not(tmp_path, capsys):
+def test_a_budget_too_short_for_one_latency_is_refused(tmp_path, capsys):
     assert call(tmp_path, f"{SMALL} --sections inference --budget 1s") == 2
     assert re.search(
         r"--budget: 1 s end before the first latency.* about \d+ s; give \d+s or more", capsys.readouterr().err
@@ -103,7 +103,7 @@ def test_a_damaged_cache_is_said_before_measuring(tmp_path, capsys):
 
 # ±2.8 %: 4.85 / sqrt(3) times a deviation of 1 %; and ±70 % after three rounds, after four or five not much less
 @pytest.mark.parametrize("latencies_s", [[1.0, 1.01, 0.99], [1.0, 1.3, 0.8, 1.0, 1.0]])
-def test_rounds_are_added_until_the_latency_is_known_or_there_are_enough(tmp_path, capsys, monkeypatch, latencies_s):
+def test_rounds_are_added_until_the_latency_is_certain_enough(tmp_path, capsys, monkeypatch, latencies_s):
     given, rounds = iter(latencies_s), len(latencies_s)
     monkeypatch.setattr(Worker, "run", lambda *_: Timing(1, (TimedSample(next(given)),), ()))
     words = f"{SMALL} --sections inference --max-rounds 5"

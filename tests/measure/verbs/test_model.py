@@ -77,7 +77,7 @@ def net(batch_size):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief", "forked_workers")
-def test_code_that_has_changed_is_measured_anew_and_shown_before_and_after(tmp_path, monkeypatch, capsys):
+def test_changed_code_is_measured_anew_and_shown_twice(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(roofs, "first_kernels", lambda *_: [])  # the machine's do not change with the code
     for width in (64, 128):  # 2 x 32 x 64 = 4096 FLOP, and twice as many

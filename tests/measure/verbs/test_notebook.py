@@ -16,7 +16,7 @@ FLOP = 2 * (8 * 14 * 14 * 3 * 9 + 8 * 14 * 14 * 10)
 
 
 @pytest.mark.usefixtures("roof")
-def test_a_network_at_hand_is_counted_timed_and_held_against_the_roof_and_left_as_it_was():
+def test_a_network_at_hand_is_counted_timed_and_left_as_it_was():
     network, inputs = small(4)
     network.train()
     network[1].eval()
@@ -86,7 +86,7 @@ def test_a_mistake_is_one_sentence_and_no_chain_of_exceptions(network, inputs, w
 
 
 @pytest.mark.parametrize(("missing", "byte_per_s"), [(None, 4), ("stream_triad", None)])
-def test_the_roof_is_measured_once_in_a_process_without_kernels_that_do_not_run(monkeypatch, missing, byte_per_s):
+def test_the_roof_is_measured_once_without_failing_kernels(monkeypatch, missing, byte_per_s):
     measured = []
 
     def timed(_device, kernel, *_):

@@ -32,7 +32,7 @@ def call(verb, *words, data=CACHE):
     return command.main([verb, *map(str, words), "--data", str(data)])
 
 
-def test_what_is_packed_is_added_elsewhere_with_the_counts_of_its_owners_models(box, capsys):
+def test_a_pack_is_added_elsewhere_with_its_owners_counts(box, capsys):
     (box.folder / "notes.txt").write_text("Ada's machine")
     assert call("pack") == 0
     assert "box.zip: cache/machines/box, with the counts of mine:net" in capsys.readouterr().out
@@ -87,7 +87,7 @@ def test_of_several_machines_it_is_the_one_measured_last(capsys):
         ),
     ],
 )
-def test_counts_that_cannot_be_and_another_network_of_the_name_are_refused(box, capsys, known, given, culprit):
+def test_impossible_counts_and_another_network_are_refused(box, capsys, known, given, culprit):
     write(box.folder / "workload" / "models.csv", Workload, [replace(OWN, **given)])
     write(box.folder / "workload" / "layers.csv", Layer, [layer("mine:net")])
     if known:

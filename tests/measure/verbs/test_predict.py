@@ -82,7 +82,7 @@ def test_predict(golden, made, capsys, name, words):
     golden(name, capsys.readouterr().out)
 
 
-def test_a_chip_is_predicted_from_its_datasheet_and_known_times_scale_all_predictions(made, capsys):
+def test_a_datasheet_predicts_a_chip_and_known_times_scale_it(made, capsys):
     asked = (MODEL, *CHIP, "--batch-sizes", "1", "8", "--host", "0.000001us")
     one, row = predictions(made, capsys, *asked)
     # torchvision publishes 0.819 GMAC; 8 inputs at 100 TFLOP/s, twice as long
@@ -125,7 +125,7 @@ def test_a_wrong_host_or_time_is_named(made, capsys, words, wrong):
     assert wrong in capsys.readouterr().err
 
 
-def test_a_model_counts_once_and_joins_the_paper_only_when_a_run_counts_it(made, tmp_path, capsys, monkeypatch):
+def test_a_model_counts_once_and_joins_the_paper_when_counted(made, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(predict, "Worker", None)  # nothing is left to count
     data = shutil.copytree(made, tmp_path / "data")
     first = predictions(data, capsys, MODEL, *CHIP, "--batch-sizes", "2")
@@ -135,7 +135,7 @@ def test_a_model_counts_once_and_joins_the_paper_only_when_a_run_counts_it(made,
     assert predictions(data, capsys, MODEL, *CHIP, "--batch-sizes", "2") == first
 
 
-def test_a_model_that_cannot_be_counted_is_said_and_tried_again_the_next_time(made, tmp_path, capsys, monkeypatch):
+def test_a_model_that_cannot_be_counted_is_tried_again(made, tmp_path, capsys, monkeypatch):
     class Failing:
         def __init__(self, *_):
             pass
@@ -154,7 +154,7 @@ def test_a_model_that_cannot_be_counted_is_said_and_tried_again_the_next_time(ma
     assert call(data, MODEL, *CHIP, "--batch-sizes", "5") == 0
 
 
-def test_a_language_models_head_line_rate_and_notes_say_what_they_are_of(made, tmp_path, capsys):
+def test_a_language_models_head_and_notes_say_what_they_are_of(made, tmp_path, capsys):
     data = shutil.copytree(made, tmp_path / "data")
     words = ("gpt2_decode_16", "--chip", "Bead 2", "Cog 3", "--batch-sizes", "2")
     assert call(data, *words) == 0
@@ -169,7 +169,7 @@ def test_a_language_models_head_line_rate_and_notes_say_what_they_are_of(made, t
     assert capsys.readouterr().err == ""  # nothing is counted again
 
 
-def test_a_prefill_needs_memory_for_the_cache_that_it_leaves_also_where_a_run_counted_it(made, tmp_path, capsys):
+def test_a_prefill_needs_memory_for_the_cache_it_leaves(made, tmp_path, capsys):
     data = shutil.copytree(made, tmp_path / "data")
     (found,) = predictions(data, capsys, "gpt2_prefill_16", *CHIP)
     counted = Workloads(data, "prediction/counted")
@@ -193,13 +193,13 @@ def test_a_model_of_ones_own_is_predicted(made, capsys):
 
 
 @pytest.mark.usefixtures("forked_workers")
-def test_a_cache_without_a_fit_is_predicted_by_that_of_the_project(tmp_path, capsys):
+def test_a_cache_without_a_fit_uses_the_projects_fit(tmp_path, capsys):
     assert call(tmp_path, MODEL, "--chip", "NVIDIA L4") == 0
     assert "NVIDIA L4" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 1", "RTX 1"])
-def test_a_chip_that_was_named_and_lacks_the_precision_is_said_to_be_left_out(made, capsys, name):
+def test_a_named_chip_without_the_precision_is_left_out_aloud(made, capsys, name):
     assert call(made, MODEL, "--chip", "Bead 2", name, "Intel Xeon*") == 0
     said = capsys.readouterr()
     assert said.err == "Left out, since no rate at bf16 is known: NVIDIA GeForce RTX 1\n"

@@ -46,7 +46,7 @@ def test_a_citation_names_the_version_that_measured_last(box, capsys):
     assert '"notes": "Roofwright 0.10.0, torch' in capsys.readouterr().out
 
 
-def test_a_machine_that_would_be_refused_is_said_before_it_is_sent(box, capsys):
+def test_a_machine_that_would_be_refused_is_said_before_sending(box, capsys):
     # 1e9 FLOP in a picosecond are 1e21 FLOP/s, beyond any chip
     rate = {"flop": 1024 * 10**6, "latency_s": 1e-12, "latency_low_s": 1e-12, "latency_high_s": 1e-12}
     box.put_roof_measurements([replace(row, **rate) for row in box.rows(RoofMeasurement)])

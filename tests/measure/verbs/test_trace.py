@@ -65,7 +65,7 @@ def test_trace(golden, capsys, name, words):
 
 
 @pytest.mark.usefixtures("traces")
-def test_a_processors_trace_is_not_compared_with_a_gpus_and_other_networks_are_said_first(capsys):
+def test_a_processors_trace_is_not_compared_with_a_gpus(capsys):
     put("cpu", None, [TraceStep(0, 0, 1, 0.02, 0.0, 0.0)], [operator("linear", "addmm", 1e-3, kernels=0, kernel=None)])
     for names in (["cpu", "all"], ["all", "cpu"]):
         assert command.main(["compare", *names, "--data", "cache"]) == 2

@@ -82,7 +82,7 @@ def test_dies_on_which_the_typical_network_is_memory_bound(batches, expected):
     assert wrong("chips", few, {"demand.whole_small": None}) == {}
 
 
-def test_the_promise_is_arithmetic_for_a_processor_and_printed_for_a_gpu():
+def test_the_promise_is_arithmetic_on_cpus_and_printed_for_gpus():
     # 2 physical cores (4 logical) x 2 GHz x 32 FLOP/cycle, whatever chip has the name; Abacus 1 has 16 cores
     assert promised(world(), CPU) == (pytest.approx(128e9), "2 cores x 2.00 GHz x 32 FLOP/cycle/core")
     named = replace(CPU, environment=replace(CPU.environment, name="Abacus 1"))

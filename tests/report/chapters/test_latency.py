@@ -81,7 +81,7 @@ def test_facts_by_hand():
     assert wrong("latency", world(), expected) == {}
 
 
-def test_a_gpu_of_ones_own_goes_before_a_published_one_whose_networks_of_equal_flop_run_from_the_fastest():
+def test_ones_own_gpu_goes_before_a_published_one():
     assert timed_gpu(world()).batches == (1, 8, 64)
     alone = timed_gpu(world(chosen=(CPU,)))
     assert alone.name == "Bead 2"

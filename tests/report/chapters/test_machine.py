@@ -11,7 +11,7 @@ def on(machine, **environment):
     return replace(machine, environment=replace(machine.environment, **environment))
 
 
-def test_the_machine_at_hand_is_described_and_only_a_virtual_one_has_a_hypervisor():
+def test_only_a_virtual_machine_has_a_hypervisor():
     (cpu, *_) = world().machines
     found = facts.of_chapter("machine", world())
     assert (found.several, str(found.at_hand.name)) == (True, world().at_hand.name)

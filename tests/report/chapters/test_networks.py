@@ -64,13 +64,13 @@ def test_facts_by_hand():
         (16e6, None),  # an endless batch stays at 16 M / 0.2505 MB, below 64
     ],
 )
-def test_the_batch_that_crosses_the_ridge_point_solves_the_equation(flop, batch):
+def test_the_batch_at_the_ridge_point_solves_the_equation(flop, batch):
     rows = world().workloads
     rows = rows.assign(forward_flop=rows.forward_flop.where(rows.model != "resnet18", flop))
     assert numbers("networks", replace(world(), workloads=rows))["crossing.batch"] == batch
 
 
-def test_the_largest_batch_is_one_of_half_of_the_networks_and_one_network_of_the_pair_alone_is_no_pair():
+def test_the_largest_batch_is_one_that_half_the_networks_have():
     rows, others = world().workloads, world().published
     few = replace(world(), workloads=rows[rows.model.isin(["lean", "deep", "tokens", "alexnet"])])
     assert (large_batch(few), large_batch(nothing())) == (8, 1)
@@ -79,7 +79,7 @@ def test_the_largest_batch_is_one_of_half_of_the_networks_and_one_network_of_the
     assert wrong("networks", replace(world(), published=alone), gone) == {}
 
 
-def test_a_measured_machine_goes_before_a_chip_and_the_gpu_of_the_story_before_others():
+def test_a_measured_machine_goes_before_a_chip():
     unmeasured = replace(world(), machines=())
     assert roof_of(world(), "cpu")[0] == world().machine("cpu").name
     assert roof_of(unmeasured, "gpu")[:2] == ("NVIDIA GeForce RTX 4090", "fp16")

@@ -97,7 +97,7 @@ def test_the_chooser_says_what_the_predictor_does(name):
     assert checked == (set() if name == "AWS Trainium2" else {64})
 
 
-def test_a_call_in_the_chooser_has_its_networks_factor_and_rows_of_gpus_say_that_it_counts():
+def test_a_call_in_the_chooser_has_its_networks_factor():
     factor = NetworkFactor("any GPU", "16 bits", INFERENCE, "resnet50", 0.8)
     predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.folders)
     tables = (table.read(file_of(record, WORLD), record) for record in (Coefficient, PredictionError))
@@ -109,7 +109,7 @@ def test_a_call_in_the_chooser_has_its_networks_factor_and_rows_of_gpus_say_that
     assert [row_of(found, name)["factors"] for name in ("NVIDIA T4", "AWS Trainium2")] == [True, True]
 
 
-def test_the_chooser_has_chosen_chips_alone_and_the_fastest_time_in_eager_mode_without_the_inputs_copy():
+def test_the_chooser_has_its_chips_and_the_fastest_eager_time():
     on_t4 = BEAD._replace(device="NVIDIA T4")
     timed = [
         call("resnet50", 0.02, RESNET, on_t4, copied=True),
@@ -179,7 +179,7 @@ def test_a_card_has_counts_the_roof_latencies_and_what_to_try():
 
 
 @pytest.mark.browser
-def test_a_chip_that_nobody_timed_is_marked_and_chips_are_in_the_order_of_the_table(browser, tmp_path):
+def test_an_untimed_chip_is_marked_and_chips_keep_their_order(browser, tmp_path):
     rates = [
         {
             "chip": at, "weights": [0, 0, 0, 0, 0, 0, ms], "least": [0, 0, 0, 1e-10 * least_ms], "host": 0,

@@ -11,7 +11,7 @@ def test_facts_by_hand():
     assert wrong("remedies", world(), decoding | {"layout": 1.1, "threshold": 0.2}) == {}
 
 
-def test_cells_of_a_loaded_machine_are_counted_and_enter_no_finding_and_no_advice(tmp_path):
+def test_cells_of_a_loaded_machine_enter_no_finding(tmp_path):
     def disturb(row):
         is_disturbed = row["phase"] == "inference" and row["variant"] == "eager"
         return row | ({"flags": "loaded"} if is_disturbed else {})

@@ -85,7 +85,7 @@ def test_facts_by_hand():
     assert wrong("training", world(), expected) == {}
 
 
-def test_layers_run_in_order_with_the_time_of_all_their_operators():
+def test_layers_run_in_order_with_the_time_of_all_operators():
     rows = costs.layers(world(), cpu())
     lean = rows[rows.model == "lean"]
     assert lean.path.tolist() == ["features", "act", "head"]
@@ -116,7 +116,7 @@ def test_attention_moves_more_bytes_backward(monkeypatch):
     assert _kinds(world(), None).attention_bytes.number == 2.5
 
 
-def test_a_time_ratio_agrees_by_its_interval_or_within_five_per_cent():
+def test_a_time_ratio_agrees_by_interval_or_within_five_per_cent():
     rows = pd.DataFrame({
         "time_ratio": [2.0, 2.2, 2.2], "time_ratio_low": [1.99, 1.9, 2.1], "time_ratio_high": [2.01, 2.5, 2.3],
         "flop_ratio": [1.95, 1.95, 1.95],
@@ -124,7 +124,7 @@ def test_a_time_ratio_agrees_by_its_interval_or_within_five_per_cent():
     assert agreeing(rows).tolist() == [True, True, False]
 
 
-def test_only_timings_that_differ_in_the_phase_alone_are_compared():
+def test_only_timings_that_differ_in_the_phase_are_compared():
     found = costs.published_ratios(world())
     # Six oaks at both precisions; the autocast steps of 4 have no inference of 4
     assert sorted(found.ratio) == pytest.approx(sorted([3 + k / 10 for k in SIX] * 2))

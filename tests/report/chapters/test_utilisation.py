@@ -97,7 +97,7 @@ def test_facts_of_a_gpu_by_hand():
     assert wrong("utilisation", world(chosen=(GPU, CPU)), expected) == {}
 
 
-def test_the_terms_of_a_gap_sum_to_the_latency_whatever_the_profiled_process_took():
+def test_the_terms_of_a_gap_sum_to_the_latency():
     terms = gap_terms(world().machine("cpu"))
     sums = terms.whole_s + terms.between_s + terms.outside_s + terms.rest_s
     assert sums.tolist() == pytest.approx(terms.latency_s.tolist())

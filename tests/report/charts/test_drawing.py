@@ -24,9 +24,7 @@ CHART = {
 }
 
 
-def test_a_picture_that_cannot_be_drawn_or_takes_its_process_down_says_so_and_the_others_are_drawn(
-    tmp_path, monkeypatch
-):
+def test_a_picture_that_crashes_says_so_and_the_others_are_drawn(tmp_path, monkeypatch):
     monkeypatch.delenv(failures.STRICT)
     before, wrong, deadly, after = [tmp_path / f"{name}.svg" for name in ("before", "wrong", "deadly", "after")]
     drawing.begin(CHART, before)
@@ -82,7 +80,7 @@ def test_a_picture_is_drawn_without_what_waits_for_a_pointer():
     assert drawing._still(by_value) == by_value
 
 
-def test_a_text_carries_its_length_which_the_font_of_a_page_may_not_have():
+def test_a_text_carries_its_length_for_pages_without_its_font():
     """In ems a digit takes 0.5562, a space 0.2778 and a bold m 0.8892, a regular one 0.833."""
     svg = '<svg><text font-size="10px">1 1</text><text font-size="10px" font-weight="bold">mm</text></svg>'
     assert re.findall(r'textLength="([\d.]+)"', lean(svg)) == ["13.9", "17.78"]

@@ -67,7 +67,7 @@ def test_a_cell_that_fails_is_named(write):
         write("fig-two", two="1 / 0")
 
 
-def test_a_figure_that_cannot_be_drawn_is_noted_and_the_others_are_written(write, monkeypatch):
+def test_a_figure_that_fails_is_noted_and_the_others_written(write, monkeypatch):
     monkeypatch.delenv(failures.STRICT, raising=False)
     broken = "display.Display('', {'mark': 'no mark', 'config': {}, 'usermeta': {'tables': []}, 'datasets': {}}"
     with failures.noted() as lines:

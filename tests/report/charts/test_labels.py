@@ -12,7 +12,7 @@ POINTS = st.lists(st.tuples(POINT, st.sampled_from([MARK, 14.0])), min_size=1, m
 
 
 @given(POINTS, st.floats(0, 300), st.floats(0, 280))
-def test_labels_are_free_of_each_other_of_marks_of_what_is_taken_and_of_the_edge(marked, left, top):
+def test_labels_are_free_of_marks_each_other_and_the_edge(marked, left, top):
     points, halves = zip(*marked, strict=True)
     marks = [Box(x - half, y - half, x + half, y + half) for (x, y, _), half in marked]
     taken = Box(left, top, left + 100, top + 15)

@@ -53,7 +53,7 @@ one,line,,9.0,5.0,,
 """
 
 
-def test_the_data_of_all_marks_but_names_under_headings_with_units():
+def test_a_figures_data_have_headings_with_units():
     assert as_csv(chart()) == EXPECTED
 
 

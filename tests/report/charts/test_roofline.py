@@ -37,7 +37,7 @@ def test_a_roof_bends_at_its_ridge_and_a_cache_ends_at_the_peak():
     assert cache[-1][1:] == (1, 100)
 
 
-def test_a_group_tells_its_share_of_the_roof_and_further_levels_have_slopes():
+def test_a_group_has_its_share_of_the_roof_and_levels_slopes():
     # 40 GFLOP/s at 5 FLOP/B, where 10 GB/s allow 50; 30 at 20, right of the ridge
     rows = pd.DataFrame({"kind": ["a", "b"], "share": [0.5, 0.5], "time_s": [1, 1], "flop_per_s": [40e9, 30e9]})
     content = PLANE.groups(rows.assign(intensity=[5, 20]), "kind", "kind", "step", "")
@@ -56,7 +56,7 @@ def test_no_name_covers_a_roof_or_its_texts():
     assert any(box.left - 4 <= ridge[0] <= box.right + 4 and box.top - 4 <= ridge[1] <= box.bottom + 4 for box in taken)
 
 
-def test_a_text_along_a_slope_is_turned_by_an_angle_that_the_grammar_allows():
+def test_a_sloping_text_has_an_angle_that_the_grammar_allows():
     drawn = json.dumps(figure("plane", "d", PLANE.panel(), legend=None))
     angles = [float(angle) for angle in re.findall(r'"angle": ([-\d.]+)', drawn)]
     assert angles  # the names of two slopes, which rise: clockwise they turn by more than 270 degrees

@@ -4,7 +4,7 @@ from measure.domain.words import LAYER_KINDS
 from report.charts import theme
 
 
-def test_the_written_palette_is_that_of_the_figures_in_the_order_of_the_tables():
+def test_the_written_palette_is_that_of_the_figures():
     assert tuple(theme.LAYER_COLORS)[: len(LAYER_KINDS)] == LAYER_KINDS
     written = (ROOT / "docs" / "palette.md").read_text("utf-8")
     colors = theme.CHIP_COLORS | theme.LAYER_COLORS | theme.MEMORY_COLORS | theme.STREAM_COLORS

@@ -122,7 +122,7 @@ def test_the_paper_reads_like_quartos(written):
     assert text == expected
 
 
-def test_the_paper_has_its_outline_its_metadata_and_figures_of_lines(written):
+def test_the_paper_has_its_outline_and_metadata(written):
     pdf = pypdfium2.PdfDocument(written[1])
     outline = [(bookmark.level, bookmark.get_title()) for bookmark in pdf.get_toc()]
     levels = {"h1": 0, "h2": 1}

@@ -35,14 +35,14 @@ def test_what_a_cell_prints_stands_at_its_fence(executed):
     assert [(line.text, line.number) for line in lines] == [("x", 1), ("a", 2), ("b", 2)]
 
 
-def test_what_a_cell_prints_displays_and_returns_stands_in_this_order(executed):
+def test_a_cells_prints_displays_and_value_keep_this_order(executed):
     shown = "print('a')\ndisplay(Markdown('b'))\nprint('c')\nMarkdown('d')"
     lines = executed(CELL.format(f"#| output: asis\nfrom IPython.display import Markdown, display\n{shown}"))
     assert [line.text for line in lines] == ["a", "b", "c", "d"]
     assert executed(CELL.format("1;")) == []  # a value before a semicolon is not shown
 
 
-def test_bad_input_to_a_cell_ends_the_render_and_nothing_after_it_runs(executed, tmp_path):
+def test_bad_input_to_a_cell_ends_the_render(executed, tmp_path):
     cells = CELL.format("class UserError(Exception): pass\nraise UserError('no table')") + CELL.format(
         "open('ran', 'w')"
     )
@@ -113,7 +113,7 @@ Chart()
 
 
 @pytest.mark.parametrize("code", [FRAME, f"outputs.register()\n{CHARTS}"])
-def test_data_frames_and_charts_have_no_html_which_quarto_would_show(tmp_path, code):
+def test_data_frames_and_charts_have_no_html_for_quarto(tmp_path, code):
     """With an index, with whole years as 2022.0, with scripts from elsewhere."""
     (outcome,) = execution.run([OUTPUTS + code], tmp_path, tmp_path)
     (shown,) = outcome["outputs"]
@@ -138,7 +138,7 @@ def test_python_that_dies_is_told_where(tmp_path):
         ({"text/plain": "<Markdown object>", "text/markdown": "**5\u00a0%**"}, "**5\u00a0%**"),
     ],
 )
-def test_values_are_markdown_or_their_repr_and_strings_are_escaped(output, markdown):
+def test_values_are_markdown_or_repr_and_strings_are_escaped(output, markdown):
     assert as_markdown([output]) == markdown
 
 
@@ -183,7 +183,7 @@ def render(tmp_path, monkeypatch):
     return rendered
 
 
-def test_a_change_of_prose_runs_nothing_and_new_code_what_prepares_it(render, tmp_path):
+def test_new_prose_runs_nothing_and_new_code_its_preparation(render, tmp_path):
     first, ran = render(TEXT)
     assert ran == ALL
     again, ran = render(TEXT.replace("One", "Two"))

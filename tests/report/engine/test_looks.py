@@ -34,7 +34,7 @@ def test_a_callout_has_the_same_frame_in_both_engines():
 
 
 @pytest.mark.parametrize(("width", "height", "kinds"), [(430, 131, [".beside"]), (431, 130, [".flat"]), (431, 131, [])])
-def test_a_narrow_picture_has_text_beside_it_and_a_flat_one_its_caption_below(tmp_path, width, height, kinds):
+def test_a_narrow_picture_has_text_at_its_side(tmp_path, width, height, kinds):
     picture = tmp_path / "a.svg"
     picture.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" stroke-width="9" width="{width}" height="{height}"/>')
     assert re.findall(r"\.(?:beside|flat)", shown(f"![]({picture})")) == kinds

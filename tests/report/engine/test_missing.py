@@ -58,7 +58,7 @@ def test_what_lacks_a_value_is_not_printed(text, left):
     assert printed(text) == left
 
 
-def test_a_caption_and_a_table_name_what_is_missing_in_words_and_commands_are_listed_once_each():
+def test_captions_and_tables_name_in_words_what_is_missing():
     missing = '[–]{.missing command="measure --all"}'
     text = f"A {missing}.\n\n- B {missing}\n\n{GONE}\n::: {{#fig-b}}\nPicture\n\nAfter @fig-gone.\n:::\n\n"
     text += f"| @fig-gone |\n|---|\n| [–]{{.missing}} |\n\n{GAPS}"
@@ -122,7 +122,7 @@ def test_what_is_for_the_page_alone_is_folded():
     assert "@fig-m shows it" in full
 
 
-def test_the_caption_that_quarto_keeps_in_an_attribute_has_words_too():
+def test_a_caption_in_quartos_attribute_has_words_too():
     """Quarto reads it after the filter: it printed `?@fig-m` for what the PDF lacks."""
     cell = '::: {.cell #tbl-a tbl-cap="Of @sec-c: @fig-gone and @fig-m \\\\*"}\n| a |\n|---|\n| b |\n:::\n'
     text = printed(f"{GONE}\n{MORE}\n{cell}", "native")

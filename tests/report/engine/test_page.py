@@ -51,7 +51,7 @@ MARKDOWN = (
 )
 
 
-def test_raw_html_is_withheld_no_line_moves_and_its_scripts_alone_may_run(project):
+def test_raw_html_is_withheld_and_no_line_moves(project):
     """And those in headers; not what a text of a table would be, nor data."""
     texts = []
     short = withhold(MARKDOWN, texts)
@@ -70,7 +70,7 @@ def test_raw_html_is_withheld_no_line_moves_and_its_scripts_alone_may_run(projec
     assert policy(texts).startswith("default-src 'none'; ")
 
 
-def test_only_scripts_of_the_project_are_allowed_whatever_a_name_holds():
+def test_only_the_projects_scripts_are_allowed():
     """A name from a stranger's zip opens a comment and a script: a browser that saw them would skip the page's own."""
     stranger = "Box <!--<script>"
     before = display.facts_of(world(), "machine").markdown

@@ -167,7 +167,7 @@ def test_an_address_that_was_cut_leads_nowhere(visit):
     assert visit.page.locator("#tbl-b").is_visible()
 
 
-def test_a_guess_locks_and_unfolds_its_answer_where_the_data_decide(visit):
+def test_a_guess_locks_and_unfolds_its_answer(visit):
     group = visit.page.get_by_role("group", name="Guess")  # one: of the other question no option is the answer
     assert not visit.page.get_by_text("by far").is_visible()
     group.get_by_role("button", name="oak").click()
@@ -229,7 +229,7 @@ def found(visit):
     return visit.page.locator(".search li a").all_text_contents()
 
 
-def test_the_search_finds_models_headings_captions_and_paragraphs_and_leads_into_what_is_folded(visit):
+def test_the_search_finds_everything_and_unfolds_its_hit(visit):
     box = visit.page.get_by_role("searchbox")
     box.fill("chip")  # of one that several rows name, the longest name alone
     assert found(visit) == ["Acme vgg11 chip Table 2", "Table 2: Chips"]
@@ -267,7 +267,7 @@ def test_the_search_finds_models_headings_captions_and_paragraphs_and_leads_into
     assert visit.page.locator("tr:target td").first.text_content() == "oak"
 
 
-def test_a_phone_has_the_search_and_what_scrolls_can_be_reached_by_keyboard(browser, file):
+def test_a_phone_has_the_search_and_the_keyboard_reaches_all(browser, file):
     """No rule of accessibility is broken, by axe-core (Deque)."""
     phone = Visit(browser, file, PHONE)
     phone.page.evaluate("() => document.querySelectorAll('#contents details').forEach(each => { each.open = true; })")
@@ -307,7 +307,7 @@ def test_a_table_that_scrolls_says_so_and_takes_the_focus(visit):
 
 
 @pytest.mark.parametrize(("scheme", "theme"), [("normal", "light"), ("dark", "dark")])
-def test_charts_follow_the_scheme_of_their_page_not_that_of_its_reader(browser, scheme, theme):
+def test_charts_follow_the_scheme_of_their_page(browser, scheme, theme):
     """A page whose style has no dark form stays light."""
     charts = (ROOT / "report/charts/charts.js").read_text("utf-8")
     context = browser.new_context(color_scheme="dark")

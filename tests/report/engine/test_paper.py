@@ -79,7 +79,7 @@ def test_the_template_names_fonts_that_are_in_the_wheel():
     "wrapped", ["{}", '#block[\n#figure([{}], kind: "quarto-float-tbl", supplement: "Table", caption: [T])\n]']
 )
 @pytest.mark.parametrize("above", range(20, 180, 20))
-def test_a_table_breaks_between_groups_with_four_rows_on_each_side(above, wrapped):
+def test_a_table_breaks_between_groups_with_four_rows_each_side(above, wrapped):
     """Its tenth row has no first cell: it belongs to the ninth. Pandoc's table, and that in Quarto's cell."""
     names = [f"r{row}" if row != 10 else "" for row in range(1, 15)]
     cells = "".join(f"[{name}], [c{row}], " for row, name in enumerate(names, 1))
@@ -95,7 +95,7 @@ def test_a_table_breaks_between_groups_with_four_rows_on_each_side(above, wrappe
 
 
 @pytest.mark.parametrize(("numbering", "printed"), [("none", "See Section “The title”."), ('"1.1"', "See Section 1.")])
-def test_what_quarto_makes_of_a_reference_to_a_section_prints_its_title_if_it_has_no_number(numbering, printed):
+def test_a_reference_to_an_unnumbered_section_has_its_title(numbering, printed):
     text = f"#set heading(numbering: {numbering})\n= The title <sec-a>\n\nSee #ref(<sec-a>, supplement: [Section])."
     (page,) = pypdfium2.PdfDocument(typeset(text, format="pdf"))
     assert printed in page.get_textpage().get_text_bounded().replace("\u00a0", " ")

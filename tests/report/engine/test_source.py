@@ -173,7 +173,7 @@ HTML = [
 TYPST = ["fontsize: 9pt) #read(1", "papersize: a5", "pdf-standard: a-2b", "columns: 2"]
 
 
-def test_options_that_are_not_honoured_are_named_in_a_line_each_before_any_cell_runs(project, tmp_path):
+def test_ignored_options_are_named_before_any_cell_runs(project, tmp_path):
     lines = ["format:", "  html:", "    toc-depth: 3", *(f"    {option}" for option in HTML), "  typst:"]
     settings = "\n".join([*lines, *(f"    {option}" for option in TYPST), "callout-appearance: simple"])
     paper = project(settings, index="```{python}\n1 / 0\n```\n")

@@ -43,7 +43,7 @@ def derived(runs, timed, operators=(), roof=ROOF):
     )
 
 
-def test_the_median_is_that_of_the_rounds_medians_whatever_their_numbers_of_samples():
+def test_the_median_is_of_round_medians_whatever_their_samples():
     timed = samples(*[2.0] * 50) + samples(4.0, number=1) + samples(5.0, number=2)
     (row,) = derived([run(number=number) for number in range(3)], timed).itertuples()
     assert row.latency_s == 4.0  # of 2, 4 and 5
@@ -76,7 +76,7 @@ def test_bounds_of_the_model_and_of_its_operators():
     assert without_roof[["model_bound_s", "operator_bound_s"]].isna().all(axis=None)
 
 
-def test_training_steps_and_their_stages_are_no_cells_of_inference():
+def test_steps_and_their_stages_are_no_cells_of_inference():
     phases = ("inference", "step", "forward", "backward", "update")
     timed = [each for at, phase in enumerate(phases) for each in samples(2.0 + at, phase=phase)]
     (row,) = derived([run(phase=phase) for phase in phases], timed).itertuples()
@@ -131,7 +131,7 @@ def derived_steps(ratios):
     return cells.derive_steps(frame(runs, Run), frame(timed, Sample), counted, empty, lambda _precision: None)
 
 
-def test_the_ratio_is_of_times_of_one_sample_and_rounds_are_joined_by_students_interval_of_logarithms():
+def test_a_ratio_is_of_paired_samples_with_students_interval():
     (row,) = derived_steps([2.5]).itertuples()
     assert (row.time_ratio_low, row.time_ratio, row.time_ratio_high) == (2.5, 2.5, 2.5)  # whatever slows both down
     assert row.forward_s == 1.5  # the median of 1, 2, 1, 2, ...
@@ -142,7 +142,7 @@ def test_the_ratio_is_of_times_of_one_sample_and_rounds_are_joined_by_students_i
     assert (row.time_ratio_low, row.time_ratio, row.time_ratio_high) == pytest.approx((ends[0], 2.0, ends[1]), rel=1e-5)
 
 
-def test_without_operators_a_roof_or_a_result_there_is_no_least_time():
+def test_without_operators_or_a_roof_there_is_no_least_time():
     assert math.isnan(step("cpu", "broad").operator_bound_s)
     (row,) = derived_steps([2.0]).itertuples()
     assert math.isnan(row.flop_bound_s)

@@ -20,7 +20,7 @@ def read(path, content):
     return curated.read(path, CountedSuite, KEYS)
 
 
-def test_lines_are_numbered_as_an_editor_does_cells_are_stripped_and_a_byte_order_mark_is_no_text(tmp_path):
+def test_lines_are_numbered_as_in_an_editor(tmp_path):
     content = b"\xef\xbb\xbf" + HEADER + b'\r\na,2,0,one,"two\nlines"\r\nb,1,1, one ,no line end'
     rows = CountedSuite("a", 2, 0, "one", "two\nlines"), CountedSuite("b", 1, 1, "one", "no line end")
     assert read(tmp_path, content) == [(3, rows[0]), (4, rows[1])]
@@ -62,7 +62,7 @@ def read_rates(tmp_path, *lines):
     return curated.flop_per_cycle(path, KEYS)
 
 
-def test_one_model_may_have_rows_for_other_precisions_and_extensions(tmp_path):
+def test_a_model_may_have_rows_of_other_precisions(tmp_path):
     row, *others = read_rates(tmp_path, GOOD, GOOD.replace("fp32", "fp64"), GOOD.replace("avx2", "avx512f"))
     assert (row.vendor, row.family, row.flop_per_cycle, row.note, len(others)) == ("V", 6, 32, "", 2)
     assert model_numbers(row.models) == {1, 4, 5, 6, 7}

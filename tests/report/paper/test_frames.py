@@ -64,7 +64,7 @@ def test_both_parsers_agree(written, monkeypatch, record, lines):
     assert by_pandas == by_cache
 
 
-def test_a_torn_last_line_is_skipped_alike_unless_the_table_is_written_by_hand(written, monkeypatch):
+def test_a_torn_last_line_is_skipped_except_in_hand_kept_tables(written, monkeypatch):
     sample, timing = SAMPLE.format(batch=1, latency="1", event=""), TIMING.format(device="A", size=1, samples=2)
     for record, line, rows in ((Sample, sample, 1), (PublishedTiming, timing, 2)):
         by_pandas, by_cache = both(written(record, line, line, end=""), record, monkeypatch)

@@ -10,7 +10,7 @@ from measure.published.records import FlopPerCycle
 from report.paper import _machine_name, load
 
 
-def test_a_cell_at_another_shape_than_the_one_at_which_its_model_is_shown_is_left_out(tmp_path):
+def test_a_cell_at_another_shape_than_its_models_is_left_out(tmp_path):
     def larger(row):
         is_last = (row["model"], row["batch"], row["precision"]) == ("lean", "1", "fp32")
         return row | ({"input_shape": "3x448x448", "recorded_at": "2099"} if is_last else {"input_shape": "3x224x224"})
@@ -32,7 +32,7 @@ def test_the_lower_precision_is_the_one_that_the_machine_ran(ran, lower):
     assert replace(cpu, cells=cells).lower_precision == lower
 
 
-def test_machines_are_in_their_newest_environments_those_chosen_in_the_order_of_the_choice(monkeypatch):
+def test_machines_are_in_their_newest_environments_as_chosen(monkeypatch):
     cpu, gpu = world().machines
     assert (cpu.folder, gpu.folder) == ("example-cpu", "example-gpu")
     assert {cpu.environment.environment_id, *cpu.cells.environment_id} == {"cpu-new"}
@@ -62,7 +62,7 @@ def test_the_authors_machines_give_way_to_a_readers():
     assert replace(world(), machines=(*authors, readers)).at_hand is readers
 
 
-def test_a_machine_is_named_by_its_processor_and_microarchitecture():
+def test_a_machines_name_is_its_processor_and_microarchitecture():
     cpu = world().machine("cpu")
     row = FlopPerCycle("AuthenticAMD", 25, "17", "Zen 4", "avx512f", "fp32", 64, "so_flops", "")
     environment = replace(

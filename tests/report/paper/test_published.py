@@ -41,7 +41,7 @@ def test_a_network_has_a_bound_as_a_whole_and_one_layer_by_layer():
     assert (row.layers_byte, row.layers_s) == (4 * 40e9, pytest.approx(3.6))
 
 
-def test_the_newest_software_of_each_source_counts_in_eager_mode_and_its_layout():
+def test_each_sources_newest_software_counts_in_eager_mode():
     changes = [
         {"torch": "2.9"}, {"torch": "2.10"}, {"torch": "2.11", "compiler": "torch.compile"},
         {"torch": "2.12", "layout": "channels_last"}, {"torch": "2.8", "source": "house", "computed": "tf32"},
@@ -60,7 +60,7 @@ def test_pairs_agree_in_all_but_what_is_named():
     assert str(published.short_name("NVIDIA GeForce RTX 4090")) == "RTX 4090"
 
 
-def test_gpus_count_from_twenty_networks_on_those_with_most_first_and_step_up_by_their_peaks():
+def test_gpus_need_twenty_networks_and_step_up_by_their_peaks():
     numbers = {"processor": 23, "small": 19, "middle": 20, "large": 21}
     peak, kind = dict.fromkeys(numbers, 1e12) | {"middle": 2e12}, {"processor": "cpu"}
     others = published_of(
@@ -140,7 +140,7 @@ def test_the_highest_roof_of_a_precision_counts():
     assert found == {("A", "fp32"): 8e12, **a16, ("B", "fp32"): 3e12}
 
 
-def test_the_rows_of_studies_as_printed_with_half_the_unit_of_the_last_digit_as_rounding():
+def test_rows_of_studies_round_by_half_their_last_digit():
     data, keys = ROOT / "data", curated.read_keys(REFERENCES)
     tables = published.read(data, data, chips.read(data / "chips.csv", keys), keys)
     steps = tables.training_steps

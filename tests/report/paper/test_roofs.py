@@ -29,7 +29,7 @@ def without(kernel):
     return lambda row: row.roof_kernel == kernel, {"status": "error"}
 
 
-def test_a_peak_is_the_fastest_arithmetic_and_a_bandwidth_the_fastest_stream_from_memory():
+def test_a_peak_is_the_fastest_arithmetic_a_bandwidth_a_stream():
     # Multiply-adds: 2 GFLOP in 20 ms [16, 25]; the best product: 2 GFLOP in 25 ms. Triads of 12 and 24 MB are in
     # memory, one at 10 GB/s [8, 12], the other at 8, as reading. L1's 500 do not count.
     fp32, fp64 = CPU.roofs.itertuples()
@@ -48,7 +48,7 @@ def test_a_peak_is_the_fastest_arithmetic_and_a_bandwidth_the_fastest_stream_fro
     assert GPU.levels == ()
 
 
-def test_without_streams_there_is_no_roof_and_without_reading_no_level():
+def test_without_streams_there_is_no_roof_and_no_level():
     assert memory_levels(rates(roof_measurements(without("stream_read"))), CPU.caches) == []
     no_streams = (lambda row: row.roof_kernel.startswith("stream"), {"status": "error"})
     assert measured_roofs(machine_roof(roof_measurements(no_streams))).empty
@@ -120,7 +120,7 @@ def test_the_clock():
     assert measured_clock(rates(roof_measurements(no_chain))) is None
 
 
-def test_a_disturbed_round_of_a_roof_does_not_count_where_another_was_left_alone(tmp_path):
+def test_a_disturbed_roof_round_yields_to_an_undisturbed_one(tmp_path):
     folder = MachineFolder(tmp_path, "box")
     folder.put_environment(ENVIRONMENT)
     product = replace(roof_measurement(), pace="sustained", load=0.04)

@@ -15,7 +15,7 @@ def tables():
     return frame(tiny_tables.rows(Workload), Workload), frame(tiny_tables.rows(Layer), Layer)
 
 
-def test_a_row_has_the_bytes_of_its_own_precision_without_those_that_a_call_cannot_touch():
+def test_a_row_has_the_bytes_that_its_call_can_touch():
     models, _ = tables()
     models.loc[models.precision == "bf16", "activation_byte"] += 1_000_000  # what stays in fp32, say
     lean = (models.model == "lean") & (models.precision == "fp32")
@@ -47,7 +47,7 @@ def test_rows_with_autocast_and_failures_are_left_out():
         ("wav2vec2_base", ("16000", "160000"), "8000", None),
     ],
 )
-def test_a_model_is_shown_at_the_shape_at_which_it_was_or_would_be_measured(model, counted, measured, shown):
+def test_a_model_is_shown_at_the_shape_it_is_measured_at(model, counted, measured, shown):
     row = Workloads(WORLD).rows(Workload)[-1]
     models = frame([replace(row, model=model, input_shape=shape) for shape in counted], Workload)
     found = workloads.shown(models, {model: measured} if measured else {})

@@ -76,7 +76,7 @@ def test_a_value_prints_the_digits_that_its_interval_allows(value, text, with_in
         (Value(2.4, low=2.1, high=2.7), 3, "less"),
     ],
 )
-def test_the_interval_chooses_the_word_and_a_claim_needs_all_of_it(value, of, word):
+def test_the_interval_chooses_the_word_and_proves_a_claim(value, of, word):
     assert value.side("less", "as much", "more", of=of) == word
     assert (value.below(of), value.above(of)) == (word == "less", word == "more")
     assert not Value(None).above(0.0)
@@ -100,7 +100,7 @@ def test_what_is_too_uncertain_is_missing(value, is_missing):
     assert (str(value) == "–") == is_missing
 
 
-def test_in_markdown_a_value_with_a_key_is_a_span_that_the_page_explains_and_a_missing_one_names_its_command():
+def test_a_value_with_a_key_is_a_span_that_the_page_explains():
     assert Value(2.5, low=2.4, high=2.6, key="a.b")._repr_markdown_() == '[2\\.50]{.value key="a.b"}'
     assert Value(26)._repr_markdown_() == "26"
     assert Name("ResNet-18")._repr_markdown_() == r"ResNet\-18"
