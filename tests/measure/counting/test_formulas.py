@@ -250,7 +250,7 @@ def test_every_formula_has_a_case_by_hand():
     assert {case.operator for case in cases} == computing
 
 
-def test_every_parameter_of_a_formula_is_an_argument_of_its_operators():
+def test_every_parameter_of_a_formula_is_an_operators_argument():
     schemas = defaultdict(list)
     for schema in torch._C._jit_get_all_schemas():
         schemas[schema.name].append([argument.name.lower() for argument in schema.arguments])
