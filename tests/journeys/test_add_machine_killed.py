@@ -130,8 +130,8 @@ def test_the_next_writer_finishes_what_a_kill_left(capsys):
 def test_copies_left_by_a_killed_command_go_with_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
-        "import os, signal, sys\nfrom measure.cache import plausibility\n"
-        "plausibility.check = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal, sys\nfrom measure.published import contributed_checks\n"
+        "contributed_checks.check = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "from measure.__main__ import main\nmain(sys.argv[1:])"
     )
     command = [sys.executable, "-c", program, "add-machine", "given/box", "--data", str(DATA)]
