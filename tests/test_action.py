@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import yaml
-from helpers.places import ROOT, TESTS
+from helpers.places import ROOT
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEP = ACTION["runs"]["steps"][-1]
@@ -20,7 +20,7 @@ echo "$(basename "$PWD") $*" >> "$CALLS"
 case "$(basename "$PWD") $*" in "base "*--plan*mine:new*) exit 2;; esac
 test "$NOT_MEASURED" = all && exit 0
 test "$NOT_MEASURED" && test "$1" != compare && exit 0
-exec {sys.executable} {TESTS / "helpers" / "measurement.py"} "$@"
+exec {sys.executable} {ROOT / "benchmarks" / "sleeps.py"} "$@"
 """
 GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-C")
 

@@ -15,6 +15,21 @@ from measure.counting.memory import overload_of, tensors_in
 from measure.counting.recorder import ModuleTotals
 from measure.domain.models import OWN, Model
 
+# The operators of the package flash-attn, as far as their arguments are used (flash_attn/flash_attn_interface.py).
+FLASH_ATTN = torch.library.Library("flash_attn", "FRAGMENT")
+JOINED_LENGTHS = "Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k"
+BACKWARD = (
+    "Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor? dq, Tensor? dk, Tensor? dv"
+)
+for schema in (
+    "_flash_attn_forward(Tensor q, Tensor k, Tensor v, float dropout_p, float softmax_scale, bool causal)",
+    f"_flash_attn_varlen_forward(Tensor q, Tensor k, Tensor v, {JOINED_LENGTHS}, float dropout_p, float softmax_scale, "
+    "bool causal)",
+    f"_flash_attn_backward({BACKWARD}, float dropout_p)",
+    f"_flash_attn_varlen_backward({BACKWARD}, {JOINED_LENGTHS})",
+):
+    FLASH_ATTN.define(f"{schema} -> ()")
+
 
 def meta(*shape: int, dtype: Any = None, requires_grad: bool = False) -> "torch.Tensor":
     return torch.empty(shape, dtype=dtype, device="meta", requires_grad=requires_grad)

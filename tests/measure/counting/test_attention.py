@@ -5,21 +5,6 @@ from torch.nn.attention.varlen import varlen_attn
 
 from measure.counting.attention import ATTENTION, whole_attention
 
-# The package's operators, as far as their arguments are used (flash_attn/flash_attn_interface.py).
-FLASH_ATTN = torch.library.Library("flash_attn", "FRAGMENT")
-JOINED_LENGTHS = "Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k"
-BACKWARD = (
-    "Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor? dq, Tensor? dk, Tensor? dv"
-)
-for schema in (
-    "_flash_attn_forward(Tensor q, Tensor k, Tensor v, float dropout_p, float softmax_scale, bool causal)",
-    f"_flash_attn_varlen_forward(Tensor q, Tensor k, Tensor v, {JOINED_LENGTHS}, float dropout_p, float softmax_scale, "
-    "bool causal)",
-    f"_flash_attn_backward({BACKWARD}, float dropout_p)",
-    f"_flash_attn_varlen_backward({BACKWARD}, {JOINED_LENGTHS})",
-):
-    FLASH_ATTN.define(f"{schema} -> ()")
-
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
 
 # 2 sequences, 3 heads, 5 queries, 7 keys of width 4 and values of the same: 2 * 3 * 5 = 30 rows of 7, 210 scores. By
