@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from report import facts, failures
 from report.charts import drawing
+from report.charts.panels import specified
 from report.charts.theme import FONTS
 from report.engine.project import PICTURES
 from report.markdown import escape, quoted
@@ -73,8 +74,9 @@ def shown(show: Callable[[Any], Display]) -> Callable[[Callable[..., Any]], Call
     return decorate
 
 
-def _show_chart(specification: dict[str, Any]) -> Display:
+def _show_chart(chart: Any) -> Display:
     """Show a chart as its SVG picture (drawn by ``scripts``) and, for HTML, its specification, packed."""
+    specification = chart if isinstance(chart, dict) else specified(chart)
     PICTURES.mkdir(exist_ok=True)
     place = PICTURES / f"{specification['name']}.svg"
     drawing.begin(specification, place)
@@ -84,7 +86,7 @@ def _show_chart(specification: dict[str, Any]) -> Display:
 
 
 figure = shown(_show_chart)
-"""Decorates a function from a paper to a chart's specification."""
+"""Decorates a function from a paper to a chart of Altair."""
 
 table = shown(Display)
 """Decorates a function from a paper to Markdown: a table (``report.pipe.pipe``), or the chooser."""

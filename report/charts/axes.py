@@ -1,18 +1,36 @@
-"""Axes whose pixels are known, so that names can be placed before the chart is drawn.
+"""Encodings: axes whose pixels are known, so that names can be placed before the chart is drawn; colours and shapes.
 
-An axis turns a field into a channel of Vega-Lite. With ``shown=False`` it has no labels and no title, because the panel
-to its left has them; where the page stacks the panels, `charts.js` shows them again.
+``axis("latency_s")`` is the encoding of a field, ``alt.Y`` if the axis is vertical and ``alt.X`` if not; ``axis(1.0)``
+is that of a value. With ``shown=False`` an axis has no labels and no title, because the panel to its left has them.
+`charts.js` shows them again on a page that stacks the panels.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log10
-from typing import Any
+from typing import Any, ClassVar
+
+import altair as alt
 
 from report.charts import theme
 from report.charts.labels import text_size
 
+alt.utils.schemapi.DEBUG_MODE = False  # a test validates whole charts; Altair would validate each part of them
+
 LABEL_GAP = 6  # least pixels between two labels of an axis
+
+
+class Held:
+    """A finished part of a chart, and the axis that it belongs to. Altair copies charts often, but never this."""
+
+    _schema: ClassVar = {"type": "object"}  # Altair asks anything with a schema for its ``to_dict``
+
+    def __init__(self, part: dict[str, Any], axis: "Axis") -> None:
+        self.part = part
+        self.axis = axis
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +58,18 @@ class Axis:
     def heading(self) -> str:
         """The heading of a column of values in the figure's CSV."""
         return f"{self.title} ({self.unit})" if self.unit and self.unit not in self.title else self.title
+
+    def __call__(self, field: Any) -> Any:
+        """Return the encoding of a field, or of a value that is the same for all marks."""
+        scale, guide = self._guides()
+        kind = "nominal" if scale["type"] == "band" else "quantitative"
+        guide = {"grid": kind == "quantitative"} | guide | {"description": self.heading}
+        guide |= {} if self.shown else {"labels": False, "ticks": False}
+        about = {"type": kind, "title": self.title if self.title and self.shown else None}
+        about |= {"scale": Held(scale, self), "axis": Held(guide, self)}
+        if isinstance(field, str):
+            return (alt.Y if self.vertical else alt.X)(field=field, **about)
+        return (alt.YDatum if self.vertical else alt.XDatum)(datum=field, **about)
 
     def channel(self, field: Any) -> dict[str, Any]:
         """Return the encoding of a field, or of a value that is the same for all marks."""
@@ -192,6 +222,20 @@ class Pixels(Axis):
 
     def channel(self, field: Any) -> dict[str, Any]:
         return {"field": field, "type": "quantitative", "scale": None, "axis": None}
+
+
+def by_color(field: str, palette: Mapping[str, str], **about: Any) -> alt.Color:
+    """Return the encoding of names by a palette (name to colour), in the order of the legend."""
+    return alt.Color(field=field, type="nominal", scale=_scale(palette), **about)
+
+
+def by_shape(field: str, palette: Mapping[str, str], **about: Any) -> alt.Shape:
+    """Return the encoding of names by a palette of shapes."""
+    return alt.Shape(field=field, type="nominal", scale=_scale(palette), **about)
+
+
+def _scale(palette: Mapping[str, str]) -> Any:
+    return {"domain": [*palette], "range": [*palette.values()]}
 
 
 def with_unit(value: str, form: str, unit: str) -> str:

@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
+import altair as alt
+
 from report.charts import theme
 from report.charts.axes import longest
-from report.charts.marks import NAMES, Layer
+from report.charts.marks import NAMES, Layer, records
 from report.markdown import washed
 
 Content = dict[str, Any]
 
+DATUM = re.compile(r"datum\['([^']+)'\]")
+UNIT = re.compile(r"' \$1(.+?)'\)")
 FIELDS = re.compile(r"datum\['([^']+)'\]|\"field\": \"([^\"]+)\"")
 
 
@@ -53,11 +57,63 @@ def figure(name: str, description: str, content: Content, legend: str | None = "
     for channel in ("color", "shape"):
         _share(content, channel, legend)
     about = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "name": name, "description": description}
-    drawn = _gather(about | content)
+    return _finished(about | content | {"config": theme.config(0)})
+
+
+def specified(chart: Any) -> Content:
+    """Return a chart of Altair as the paper shows it: in its theme, with one legend, its rows gathered in datasets."""
+    with alt.theme.enable("roofwright"), alt.data_transformers.enable("roofwright", consolidate_datasets=False):
+        drawn = chart.to_dict(validate=False)
+    if columns := [name for name in ("hconcat", "vconcat") if name in drawn]:
+        drawn["concat"] = drawn.pop(columns[0])
+        drawn |= {"columns": 1} if columns == ["vconcat"] else {}
+    if "concat" in drawn:
+        drawn = {"columns": len(drawn["concat"]), "spacing": theme.GAP, "align": "each"} | drawn
+    for panel in drawn.get("concat", [drawn]):
+        panel |= {"width": panel.get("width", theme.plot_width()), "height": panel.get("height", 200)}
+    _hand_down(drawn, {"values": []})
+    for channel in ("color", "shape"):
+        using = [leaf["encoding"][channel] for leaf, *_ in _leaves(drawn) if channel in leaf["encoding"]]
+        titles = [each.get("title") or "" for each in using if each.get("legend", "") is not None]
+        _share(drawn, channel, titles[0] if titles else None)
+    return _finished(drawn)
+
+
+def _values(data: Any) -> Any:
+    return {"values": records(data)} if hasattr(data, "columns") else data
+
+
+alt.data_transformers.register("roofwright", _values)
+alt.theme.register("roofwright", enable=False)(lambda: alt.theme.ThemeConfig(config=theme.config(0)))
+
+
+def _hand_down(view: Content, data: Any) -> None:
+    """Give each layer its data. A row whose value has no logarithm is not on a logarithmic axis."""
+    data = view.pop("data", data)
+    if not view.get("title", "title"):
+        del view["title"]
+    for part in [*view.get("layer", []), *view.get("concat", [])]:
+        _hand_down(part, data)
+    if "mark" in view:
+        encoding = view.setdefault("encoding", {})
+        rows = data["values"]
+        for place in (encoding.get("x", {}), encoding.get("y", {})):
+            if (place.get("scale") or {}).get("type") == "log" and "field" in place:
+                rows = [row for row in rows if (row.get(place["field"]) or 0) > 0]
+        view["data"] = {"values": rows}
+        usual = theme.MARKS.get(view["mark"]["type"], {})
+        view["mark"] = {name: value for name, value in usual.items() if name not in encoding} | view["mark"]
+
+
+def _finished(figure: Content) -> Content:
+    drawn = _gather(figure)
     rows = (row for table in drawn["datasets"].values() for row in table)
     long = {value for row in rows for value in row.values() if isinstance(value, str) and len(value) > 25}
-    limit = theme.LONGEST_NAME if longest(["", *long]) == theme.LONGEST_NAME else 0
-    return dict(_wash(drawn | {"config": theme.config(limit)}))
+    if longest(["", *long]) == theme.LONGEST_NAME:
+        for part in ("axis", "legend"):
+            drawn["config"][part]["labelLimit"] = theme.LONGEST_NAME
+        drawn["config"]["text"]["limit"] = theme.LONGEST_NAME
+    return dict(_wash(drawn))
 
 
 def _leaves(view: Content, title: str = "", is_name: bool = False) -> Iterator[tuple[Layer, str, bool]]:
@@ -75,7 +131,7 @@ def _share(content: Content, channel: str, title: str | None) -> None:
 
     Raises ValueError for a name without a colour, or with two.
     """
-    using = [leaf for leaf, *_ in _leaves(content) if leaf["encoding"].get(channel, {}).get("type") == "nominal"]
+    using = [leaf for leaf, *_ in _leaves(content) if _has_palette(leaf["encoding"].get(channel, {}))]
     palette: dict[str, str] = {}
     present: set[str] = set()
     for leaf in using:
@@ -111,6 +167,10 @@ def _share(content: Content, channel: str, title: str | None) -> None:
                 select = {"type": "point", "fields": [encoding["field"]], "toggle": "true"}
                 leaf["params"] = [{"name": picked, "select": select, "bind": "legend"}]
             selects.add(picked)
+
+
+def _has_palette(encoding: Content) -> bool:
+    return encoding.get("type") == "nominal" and "range" in (encoding.get("scale") or {})
 
 
 def _wash(node: Any) -> Any:
@@ -150,7 +210,7 @@ def _gather(figure: Content) -> Content:
         use.layers.append(layer)
         if not is_name and layer["mark"]["type"] != "text":
             use.panels[panel] = use.marks[layer["mark"]["type"]] = None
-            use.headings |= layer["about"]["headings"]
+            use.headings |= layer["about"]["headings"] if "about" in layer else _headings(layer)
     panels = {panel for use in uses.values() for panel in use.panels}
     several = sum(bool(use.marks) for use in uses.values()) > 1
     datasets: dict[str, Any] = {}
@@ -161,7 +221,7 @@ def _gather(figure: Content) -> Content:
         rows = use.layers[0]["data"]["values"]
         for layer in use.layers:
             layer["data"] = {"name": name}
-            del layer["about"]
+            layer.pop("about", None)
         fields = {one or other for one, other in FIELDS.findall(json.dumps(use.layers, ensure_ascii=False))}
         fields |= use.headings.keys() if use.marks else {key for row in rows for key in row}  # names are placed anew
         datasets[name] = [{key: value for key, value in row.items() if key in fields} for row in rows]
@@ -172,6 +232,22 @@ def _gather(figure: Content) -> Content:
             about |= {"mark": " and ".join(use.marks)} if several else {}
             tables.append({"data": name, "about": about, "columns": _columns(datasets[name], use.headings)})
     return figure | {"datasets": datasets, "usermeta": {"tables": tables}}
+
+
+def _headings(layer: Layer) -> dict[str, str]:
+    """Return the headings of a layer's fields: those of its axes, and of its tooltip with the units."""
+    headings = {}
+    for name in ("x", "y"):
+        place = layer["encoding"].get(name, {})
+        if "field" in place and (heading := (place.get("axis") or {}).get("description")) is not None:
+            headings[place["field"]] = heading
+    made = {step.get("as"): step.get("calculate", "") for step in layer.get("transform", [])}
+    for line in layer["encoding"].get("tooltip", []):
+        field, expression = line["field"], made.get(line["field"], "")
+        unit = UNIT.search(expression)
+        field = DATUM.search(expression)[1] if field in made else field  # type: ignore[index]
+        headings[field] = line.get("title", field) + (f" ({unit[1]})" if unit else "")
+    return headings
 
 
 def _columns(rows: list[dict[str, Any]], headings: dict[str, str]) -> dict[str, str]:

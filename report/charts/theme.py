@@ -18,6 +18,8 @@ FULL_WIDTH, HALF_WIDTH = 800, 400
 FONT_SIZE, TICK_SIZE, LABEL_SIZE = 12, 11, 11  # titles; ticks and legends; names beside marks
 LONGEST_NAME = 0.4 * FULL_WIDTH  # a longer name is cut; the tooltip has all of it
 GAP = 22  # pixels between panels
+LARGEST = 600  # pixels of the area of the largest mark
+DASH = [5, 3]
 NARROWEST = 50  # pixels of a plot; longer names beside it make the figure wider than the paper
 
 INK, MUTED, GRID, GREY, PAPER = "#1a1a1a", "#6b6b6b", "#e6e6e6", "#a8a8a8", "#ffffff"
@@ -45,6 +47,15 @@ STREAM_COLORS = {"read": BLUE, "write": VERMILION, "copy": GREEN, "triad": ORANG
 BATCH_COLORS = (SKY, "#399ed7", "#1d88c4", BLUE, "#035891", "#053e70", "#08244f")  # darker as the batch grows
 BOUND_COLORS = {"whole network": PURPLE, "layer by layer": GREEN}  # the two rooflines, in every chapter
 REGIME_COLORS = {"memory-bound": SKY, "compute-bound": ORANGE}
+
+_DRAWN = {"color": INK, "clip": True}
+MARKS: dict[str, dict[str, Any]] = {
+    "point": {"filled": True, "shape": "circle", "size": 45, "opacity": 0.9, "color": BLUE, "clip": True},
+    "line": _DRAWN | {"strokeWidth": 1.6}, "rule": _DRAWN | {"strokeWidth": 1.2}, "tick": _DRAWN,
+    "bar": {"color": BLUE, "clip": True}, "rect": {"color": SKY, "clip": True}, "area": {"opacity": 0.15, "clip": True},
+    "text": {"color": INK, "align": "center", "fontSize": LABEL_SIZE},
+}  # fmt: skip
+"""What a mark looks like unless a chart says otherwise; what lies outside its axes is cut off."""
 
 _GUIDE = {"labelFontSize": TICK_SIZE, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal"}
 

@@ -2,19 +2,31 @@
 
 from typing import Any
 
+import altair as alt
+import pandas as pd
+
 from report import display
 from report.chapters.counting.facts import TOLERANCE, program_name, scores, with_deviations
 from report.charts import theme
-from report.charts.axes import Categories, LinearAxis
-from report.charts.marks import boxes, points, rules
-from report.charts.panels import figure, panel
+from report.charts.annotations import ONCE, tips
+from report.charts.axes import Categories, LinearAxis, by_color
 from report.paper import Paper
 
 TICKS = (-100, -10, -1, 0, 1, 10, 100)
 
 
+class SymlogAxis(LinearAxis):
+    """An axis that is close to linear between -1 and 1, and logarithmic beyond."""
+
+    def _guides(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        scale, guide = super()._guides()
+        guide["values"] = [tick for tick in TICKS if self.low <= tick <= self.high]
+        guide["labelExpr"] = "replace(format(datum.value, 'd'), '-', '−')"
+        return scale | {"type": "symlog", "constant": 1}, guide
+
+
 @display.figure
-def deviations(paper: Paper) -> dict[str, Any]:
+def deviations(paper: Paper) -> alt.LayerChart:
     found = with_deviations(paper.counting_programs)
     found = display.required(found[found.deviation.notna()], "python scripts/counting_programs.py")
     rows = found[["model", "family", "published_mac", "forward_mac"]].assign(
@@ -23,23 +35,22 @@ def deviations(paper: Paper) -> dict[str, Any]:
     palette = theme.colors(sorted(set(rows.family)))
     y = Categories.steps(rows.program, 20)
     low, high = 1.6 * min(-2.0, rows.off.min()), 1.4 * max(2.0, rows.off.max())
-    x = LinearAxis(low=low, high=high, pixels=theme.plot_width(left=y.room), title="deviation (%)")
-    tolerance = 100 * TOLERANCE
-    told = (
-        ("program", "program", ""), ("model", "network", ""), ("published_mac", "published multiply-adds", ",d"),
-        ("forward_mac", "counted multiply-adds", ",d"), ("off", "deviation (%)", ".3~g"),
-    )  # fmt: skip
-    content = panel([
-        boxes([{"low": -tolerance, "high": tolerance}], (x, "low"), None, x2="high", color=theme.GRID),
-        rules([{}], (x, 0), color=theme.MUTED, width=0.6),
-        points(rows, (x, "off"), (y, "program"), ("family", palette), size=18, tooltip=told,
-               offset=("family", list(palette))),
-    ])  # fmt: skip
-    for layer in content["layer"]:  # close to linear within 1 %, logarithmic beyond
-        layer["encoding"]["x"]["scale"] |= {"type": "symlog", "constant": 1}
-        ticks = [tick for tick in TICKS if low <= tick <= high]
-        layer["encoding"]["x"]["axis"] |= {"values": ticks, "labelExpr": "replace(format(datum.value, 'd'), '-', '−')"}
+    x = SymlogAxis(low=low, high=high, pixels=theme.plot_width(left=y.room), title="deviation (%)")
+    tolerance = pd.DataFrame({"low": [-100 * TOLERANCE], "high": [100 * TOLERANCE]})
+    families = alt.YOffset("family:N").scale(domain=[*palette])
+    points = alt.Chart(rows).mark_point(size=18)
+    points = points.encode(x("off"), y("program"), color=by_color("family", palette), yOffset=families)
     right = scores(found)
+    description = f"Deviations from the published counts of {rows.model.nunique()} networks. Right within 1 %: "
     best = ", ".join(f"{program_name(str(row.program))} {row.right}" for row in right.itertuples())
-    alt = f"Deviations from the published counts of {rows.model.nunique()} networks. Right within 1 %: {best}."
-    return figure("counting-deviations", alt, content)
+    return alt.layer(
+        alt.Chart(tolerance).mark_rect(color=theme.GRID).encode(x("low"), x2="high"),
+        alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeWidth=0.6).encode(x(0)),
+        tips(
+            points, ("program", "program", ""), ("model", "network", ""),
+            ("published_mac", "published multiply-adds", ",d"), ("forward_mac", "counted multiply-adds", ",d"),
+            ("off", "deviation (%)", ".3~g"),
+        ),
+        width=x.pixels, height=y.pixels, name="counting-deviations",
+        description=f"{description}{best}.",
+    )  # fmt: skip

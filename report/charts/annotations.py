@@ -1,0 +1,113 @@
+"""What stands beside marks: names that do not overlap, and tooltips with units.
+
+    x = LogAxis.around(frame.flop, pixels=plot_width(), title="operations", unit="FLOP")
+    y = LogAxis.around(frame.latency_s, pixels=300, title="latency", unit="s", vertical=True)
+    places = x("flop"), y("latency_s")
+    points = alt.Chart(frame).mark_point().encode(*places, color=by_color("name", theme.accents(frame.name)))
+    points = tips(points, ("name", "network", ""), ("latency_s", "latency", "s"))
+    alt.layer(points, *names(frame, "name", *places), width=x.pixels, height=y.pixels, name="latency")
+
+A legend that has a palette is the figure's one legend, and a click on an entry picks its marks.
+"""
+
+import re
+from collections.abc import Sequence
+from math import pi, sqrt
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from report.charts import labels, theme
+from report.charts.axes import Axis, LinearAxis, LogAxis, with_unit
+from report.charts.labels import MARK, Box, spread, text_size
+
+NAMES = "names"  # describes layers that name marks or regimes: no data, and less of it on a narrow page
+ONCE = alt.Data(values=[{}])  # the data of a mark that no row moves
+LEADER = {"color": theme.MUTED, "strokeWidth": 0.6}
+FORMAT = re.compile(r"^[^a-zA-Z]*[.,~\d]+[a-z%]?$|^[d%]$")  # one of d3's, not a unit
+
+
+def tips(chart: alt.Chart, *lines: tuple[str, str, str]) -> alt.Chart:
+    """Add a tooltip. A line is a field, its heading and a format.
+
+    The format is one of d3's (``.0%``), or a unit that follows the SI number (``s``), or empty for a text.
+    """
+    tooltip, steps = [], []
+    for field, heading, form in lines:
+        name = f"{heading}, text" if form else field
+        tooltip.append(alt.Tooltip(field=name, type="nominal", title=heading))
+        if form:
+            value = f"datum['{field}']"
+            number = f"format({value}, '{form}')" if FORMAT.match(form) else with_unit(value, ".3~s", form)
+            steps.append({"calculate": f"isValid({value}) ? {number} : '–'", "as": name})
+    told = chart.encode(tooltip=tooltip)
+    before = [] if told.transform is alt.Undefined else told.transform
+    told.transform = [*before, *steps] or alt.Undefined
+    return told
+
+
+def hollow(points: alt.Chart, field: str) -> list[alt.Chart]:
+    """Return points as two layers: filled ones, and hollow ones where a field is true."""
+    look = points.mark.copy()
+    look.filled, look.fill, look.strokeWidth = False, theme.PAPER, 1.5
+    empty = points.transform_filter(f"datum['{field}']")
+    empty.mark = look
+    return [points.transform_filter(f"!datum['{field}']"), empty]
+
+
+def names(
+    rows: pd.DataFrame, text: str, x: Any, y: Any, taken: Sequence[Box] = (), size: float | tuple[str, float] = 0
+) -> list[alt.Chart]:
+    """Name points without an overlap, with a leader where a name stands off its point.
+
+    ``x`` and ``y`` are the encodings of the points. ``taken`` are boxes that no name may cover. Names keep clear of a
+    row whose own is empty, too. ``size`` is the area of the marks, or a field with the value drawn at ``LARGEST``.
+    """
+    across, up = _axis(x), _axis(y)
+    rows = rows[_on(across, rows[x["field"]]) & _on(up, rows[y["field"]])]
+    places = list(zip(rows[x["field"]], rows[y["field"]], rows[text], strict=True))
+    marks = [(across.pixel(at), up.pixel(down), str(name or "")) for at, down, name in places]
+    areas = [theme.LARGEST * min(1, each / size[1]) for each in rows[size[0]]] if isinstance(size, tuple) else []
+    halves = [max(MARK, sqrt(area / pi)) for area in areas or [size] * len(marks)]
+    placed = []
+    for label in labels.place(marks, halves, Box(0, 0, across.pixels, up.pixels), theme.LABEL_SIZE, taken):
+        at, down, name = marks[label.index]
+        (dx, dy), (ex, ey) = label.center, label.leader_end or (at, down)
+        offsets = {"dx": dx - at, "dy": dy - down, "ex": ex - at, "ey": ey - down}
+        where = {"at": at, "down": down, "width": text_size(name, theme.LABEL_SIZE)[0]}  # for a narrower page
+        numbers = {key: round(number, 1) for key, number in (offsets | where).items()}
+        placed.append({"text": name, "x": places[label.index][0], "y": places[label.index][1]} | numbers)
+    base = alt.Chart(pd.DataFrame(placed), description=NAMES).encode(across("x"), up("y"))
+    return [
+        base.mark_rule(**LEADER, x2Offset=_shift("ex"), y2Offset=_shift("ey")).encode(x2="x", y2="y"),
+        base.mark_text(clip=True, dx=_shift("dx"), dy=_shift("dy")).encode(text="text:N"),
+    ]
+
+
+def end_names(rows: pd.DataFrame, text: str, x: Any, y: Any) -> list[alt.Chart]:
+    """Name lines, a row each at its last point, right of the panel, one above the other, joined by leaders."""
+    across, up = _axis(x), _axis(y)
+    rows = rows[_on(up, rows[y["field"]])]
+    marks = rows[y["field"]].map(up.pixel)
+    downs = spread(list(marks), text_size("x", theme.LABEL_SIZE)[1], 0, up.pixels)
+    placed = pd.DataFrame({"text": rows[text], "x": rows[x["field"]], "y": rows[y["field"]], "dy": downs - marks})
+    base = alt.Chart(placed.round({"dy": 1}), description=NAMES).encode(up("y"))
+    leader = base.mark_rule(**LEADER, x2Offset=12, y2Offset=_shift("dy"))
+    return [
+        leader.encode(across("x"), x2=alt.value("width"), y2="y"),
+        base.mark_text(align="left", dx=15, dy=_shift("dy")).encode(x=alt.value("width"), text="text:N"),
+    ]
+
+
+def _axis(place: Any) -> Axis:
+    axis: Axis = place["scale"].axis
+    return axis
+
+
+def _shift(field: str) -> Any:
+    return {"expr": f"datum['{field}']"}
+
+
+def _on(axis: Axis, values: "pd.Series[Any]") -> "pd.Series[bool]":
+    return values.between(axis.low, axis.high) if isinstance(axis, LogAxis | LinearAxis) else values.notna()
