@@ -24,7 +24,7 @@ from report.charts.labels import MARK, Box, spread, text_size
 
 NAMES = "names"  # describes layers that name marks or regimes: no data, and less of it on a narrow page
 ONCE = alt.Data(values=[{}])  # the data of a mark that no row moves
-LEADER = {"color": theme.MUTED, "strokeWidth": 0.6}
+LEADER = {"color": theme.MUTED, "strokeWidth": 0.6, "clip": False}
 FORMAT = re.compile(r"^[^a-zA-Z]*[.,~\d]+[a-z%]?$|^[d%]$")  # one of d3's, not a unit
 
 
@@ -49,11 +49,10 @@ def tips(chart: alt.Chart, *lines: tuple[str, str, str]) -> alt.Chart:
 
 def hollow(points: alt.Chart, field: str) -> list[alt.Chart]:
     """Return points as two layers: filled ones, and hollow ones where a field is true."""
-    look = points.mark.copy()
-    look.filled, look.fill, look.strokeWidth = False, theme.PAPER, 1.5
-    empty = points.transform_filter(f"datum['{field}']")
-    empty.mark = look
-    return [points.transform_filter(f"!datum['{field}']"), empty]
+    full, empty = (points.transform_filter(f"{sign}datum['{field}']") for sign in ("!", ""))
+    mark = {"type": "point"} if isinstance(points.mark, str) else points.mark.to_dict()
+    empty.mark = alt.MarkDef(**mark | {"filled": False, "fill": theme.PAPER, "strokeWidth": 1.5})
+    return [full, empty]
 
 
 def names(

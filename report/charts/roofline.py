@@ -11,8 +11,12 @@ from itertools import pairwise
 from math import atan, degrees, isfinite, sqrt
 from typing import Any
 
+import altair as alt
+import pandas as pd
+
 from measure.domain.roofs import Roofline
-from report.charts import theme
+from report.charts import annotations, theme
+from report.charts.annotations import tips
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, along, text_size
 from report.charts.marks import NAMES, Layer, Tooltip, band, lines, names, points, texts
@@ -64,6 +68,20 @@ class Plane:
         across = LogAxis.around(x, (0.01, 0.01), pixels=width, **about)
         about = {"title": "performance", "unit": "FLOP/s"}
         return cls(tuple(roofs), across, LogAxis.around(y, (0.01, 0.01), pixels=height, vertical=True, **about))
+
+    def chart(self, *layers: alt.Chart, title: str = "", **about: Any) -> alt.LayerChart:
+        """Return the roofs with these layers on them."""
+        size = {"width": self.x.pixels, "height": self.y.pixels}
+        return alt.layer(*self._shades(), *self._roofs(), *self._notes(), *layers, title=title, **size, **about)
+
+    def place(self, points: alt.Chart, intensity: str, rate: str, *tooltip: tuple[str, str, str]) -> alt.Chart:
+        """Return points on the plane. Unless given, the tooltip has the field ``name`` and both places."""
+        usual = ("name", "network", ""), (intensity, "intensity", "FLOP/B"), (rate, "performance", "FLOP/s")
+        return tips(points.encode(self.x(intensity), self.y(rate)), *(tooltip or usual))
+
+    def names(self, rows: pd.DataFrame, text: str, intensity: str, rate: str, size: Any = 0) -> list[alt.Chart]:
+        """Name points clear of the roofs and their texts; ``size`` is that of `annotations.names`."""
+        return annotations.names(rows, text, self.x(intensity), self.y(rate), tuple(self.taken()), size)
 
     def panel(self, *layers: Layer, title: str = "") -> Content:
         shaded = isfinite(self.roofs[0].roofline.bandwidth_byte_per_s)
@@ -122,6 +140,45 @@ class Plane:
         foot = max(self.x.low, self.y.low / line.bandwidth_byte_per_s)
         inner = [ridge] if foot < ridge < self.x.high else []
         return [{"intensity": at, "rate": line.attainable(at)} for at in (foot, *inner, self.x.high)]
+
+    def _roofs(self) -> Iterator[alt.Chart]:
+        """Yield the roofs, and the slopes of their caches up to the peak."""
+        rows: tuple[list[Any], list[Any]] = ([], [])
+        for roof in self.roofs:
+            for number, (text, line) in enumerate(roof.slopes):
+                about = {"roof": " ".join(filter(None, (roof.peak, text)))}
+                rows[number > 0].extend(about | corner for corner in self._corners(line)[: 2 if number else None])
+        for drawn, (color, width) in zip(rows, ((theme.INK, 1.6), (theme.MUTED, 1)), strict=True):
+            if drawn:
+                lines = alt.Chart(pd.DataFrame(drawn)).mark_line(color=color, strokeWidth=width)
+                yield lines.encode(self.x("intensity"), self.y("rate"), detail="roof:N")
+
+    def _notes(self) -> Iterator[alt.Chart]:
+        for row in self._placed():
+            turned: dict[str, Any] = {"angle": -degrees(atan(row["slope"])) % 360} if row["slope"] else {}
+            align = "left" if row["slope"] else "right"
+            texts = alt.Chart(pd.DataFrame([row])).mark_text(align=align, dy=-4, baseline="bottom", **turned)
+            yield texts.encode(self.x("intensity"), self.y("rate"), text="text:N")
+
+    def _shades(self) -> Iterator[alt.Chart]:
+        """Shade and name what lies under the first roof, left and right of its ridge."""
+        line = self.roofs[0].roofline
+        if not isfinite(line.bandwidth_byte_per_s):
+            return
+        ridge = min(max(line.ridge_flop_per_byte, self.x.low), self.x.high)
+        places = self.x("intensity"), self.y("rate")
+        for regime, start, end, edge, shift, align in (
+            ("memory-bound", self.x.low, ridge, ridge, -8, "right"),
+            ("compute-bound", ridge, self.x.high, ridge, 8, "left"),
+        ):
+            corners = [{"intensity": at, "rate": line.attainable(at), "floor": self.y.low} for at in (start, end)]
+            shaded = alt.Chart(pd.DataFrame(corners), description=NAMES).mark_area(color=theme.REGIME_COLORS[regime])
+            yield shaded.encode(*places, y2="floor")
+            if self.x.pixel(end) - self.x.pixel(start) > text_size(regime, theme.LABEL_SIZE)[0] + 12:
+                foot = [{"text": regime, "intensity": edge, "rate": self.y.value(self.y.pixels - 6)}]
+                text = alt.Chart(pd.DataFrame(foot), description=NAMES)
+                text = text.mark_text(color=theme.MUTED, align=align, baseline="bottom", dx=shift)
+                yield text.encode(*places, text="text:N")
 
     def _lines(self) -> Iterator[Layer]:
         """Yield the roofs, and the slopes of their caches up to the peak."""

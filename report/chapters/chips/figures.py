@@ -2,15 +2,15 @@
 
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 from measure.domain.roofs import Roofline
 from report import display
 from report.chapters.chips.facts import labelled
 from report.charts import theme
-from report.charts.axes import LinearAxis, LogAxis, longest
-from report.charts.marks import end_names, lines, names, points
-from report.charts.panels import figure, panel
+from report.charts.annotations import end_names, hollow, names, tips
+from report.charts.axes import LinearAxis, LogAxis, by_color, by_shape, longest
 from report.paper import BASE_PRECISION, Paper, chips
 from report.paper.frames import each
 
@@ -49,7 +49,7 @@ def _rows(found: pd.DataFrame) -> pd.DataFrame:
 
 
 @display.figure
-def roofs(paper: Paper) -> dict[str, Any]:
+def roofs(paper: Paper) -> alt.LayerChart:
     rows = _rows(labelled(paper.chips))
     named = rows.assign(name=rows.short + ", " + rows.precision, own=False)
     drawn: list[dict[Any, Any]] = named.to_dict("records")
@@ -67,27 +67,33 @@ def roofs(paper: Paper) -> dict[str, Any]:
     y = LogAxis.around(
         [min(peaks) / 6, max(peaks)], pixels=max(200, 11 * len(drawn)), title="attainable", unit="FLOP/s", vertical=True
     )
-    corners = [
+    corners = pd.DataFrame(
         row | {"intensity": at, "attainable": Roofline(row["peak"], row["bandwidth"]).attainable(at)}
         for row in drawn
         for at in (x.low, row["ridge"], x.high)
-    ]
-    color = ("kind", theme.CHIP_COLORS | {MEASURED: theme.INK})
-    layers = [
-        lines([row for row in corners if row["own"] == own], (x, "intensity"), (y, "attainable"), color, "name",
-              dash="unconfirmed", width=2.6 if own else 1.2)
-        for own in (False, True) if any(row["own"] == own for row in drawn)
+    )
+    color = by_color("kind", theme.CHIP_COLORS | {MEASURED: theme.INK})
+    dash = {"domain": [False, True], "range": [[1, 0], theme.DASH]}
+    dash = alt.StrokeDash("unconfirmed:N", scale=dash, legend=None)
+    lines = [
+        alt.Chart(rows).mark_line(strokeWidth=2.6 if own else 1.2)
+        .encode(x("intensity"), y("attainable"), color=color, detail="name:N", strokeDash=dash)
+        for own, rows in corners.groupby("own")
     ]  # fmt: skip
-    shape = ("kind", theme.CHIP_SHAPES | {MEASURED: "circle"})
-    layers.append(points(drawn, (x, "ridge"), (y, "peak"), color, shape, "unconfirmed", tooltip=TOOLTIP))
-    layers.append(end_names([row | {"end": x.high} for row in drawn], "name", (x, "end"), (y, "peak")))
+    shape = by_shape("kind", theme.CHIP_SHAPES | {MEASURED: "circle"})
+    shown = pd.DataFrame(drawn).astype({"year": "Int64"})
+    ridges = alt.Chart(shown).mark_point().encode(x("ridge"), y("peak"), color=color, shape=shape)
     top = max(drawn, key=lambda row: float(row["peak"]))
-    alt = f"Rooflines of {len(drawn)} chips; the highest peak is that of the {top['chip']}."
-    return figure("chip-roofs", alt, panel(layers))
+    return alt.layer(
+        *lines, *hollow(tips(ridges, *TOOLTIP), "unconfirmed"),
+        *end_names(shown.assign(end=x.high), "name", x("end"), y("peak")),
+        width=x.pixels, height=y.pixels, name="chip-roofs",
+        description=f"Rooflines of {len(drawn)} chips; the highest peak is that of the {top['chip']}.",
+    )  # fmt: skip
 
 
 @display.figure
-def ridges(paper: Paper) -> dict[str, Any]:
+def ridges(paper: Paper) -> alt.LayerChart:
     outside = paper.chips[~chips.on_chip(paper.chips)]
     of_kinds = [chips.comparable(outside, kind) for kind in chips.KINDS]
     rows = _rows(pd.concat([rows for rows in of_kinds if len(rows)] or [outside]))
@@ -95,16 +101,19 @@ def ridges(paper: Paper) -> dict[str, Any]:
     low, high = rows.year.min() - 0.7, rows.year.max() + 1.2
     x = LinearAxis(low=low, high=high, pixels=theme.plot_width(), title="year", format="d")
     y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=205, title="ridge point (FLOP/B, OP/B)", vertical=True)
-    places = (x, "year"), (y, "ridge")
-    color, shape = ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES)
-    joined = [
-        row | {"line": line, "place": members.index(row["key"])}
+    places = x("year"), y("ridge")
+    color = by_color("kind", theme.CHIP_COLORS)
+    joined = pd.concat(
+        rows[rows.key.isin(members)].assign(line=line, place=rows.key.map({key: at for at, key in enumerate(members)}))
         for line, members in LINES.items()
-        for row in rows[rows.key.isin(members)].to_dict("records")
-    ]
-    in_turn = {"field": "place", "type": "quantitative"}  # two generations of one year have an order as well
-    layers = [lines(joined, *places, color, "line", order=in_turn)] if joined else []
-    layers.append(points(rows, *places, color, shape, "unconfirmed", size=26, tooltip=TOOLTIP))
-    layers.append(names(rows.assign(name=rows.short.where(named, "")), "name", *places))
-    alt = f"Ridge points of {len(rows)} chips against their year, {rows.year.min()} to {rows.year.max()}."
-    return figure("chip-ridges", alt, panel(layers))
+    )
+    lines = alt.Chart(joined).mark_line()
+    lines = lines.encode(*places, color=color, detail="line:N", order="place:Q")  # two of one year have an order too
+    points = alt.Chart(rows).mark_point(size=26)
+    points = points.encode(*places, color=color, shape=by_shape("kind", theme.CHIP_SHAPES))
+    return alt.layer(
+        lines, *hollow(tips(points, *TOOLTIP), "unconfirmed"),
+        *names(rows.assign(name=rows.short.where(named, "")), "name", *places),
+        width=x.pixels, height=y.pixels, name="chip-ridges",
+        description=f"Ridge points of {len(rows)} chips against their year, {rows.year.min()} to {rows.year.max()}.",
+    )  # fmt: skip

@@ -1,13 +1,12 @@
 """The figure of the front page."""
 
-from typing import Any
-
+import altair as alt
 import pandas as pd
 
 from measure.domain.roofs import Roofline
 from report import display
 from report.charts import theme
-from report.charts.panels import Content, figure, row
+from report.charts.axes import by_color
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import BASE_PRECISION, Paper, published
 from report.paper.chips import short_name
@@ -21,7 +20,7 @@ MOST = 0.75  # the batch size is the largest at which this share of the networks
 
 
 @display.figure
-def overview(paper: Paper) -> dict[str, Any]:
+def overview(paper: Paper) -> alt.ConcatChart:
     best, machine = published.best_timed(paper.published), paper.at_hand
     panels = []
     if best:
@@ -38,14 +37,18 @@ def overview(paper: Paper) -> dict[str, Any]:
         panels.append(_panel(rows, roof_here, f"{machine.name}, {BASE_PRECISION}, batch {batch}"))
     titles = " and ".join(panel["title"] for panel in panels)
     description = f"Networks under the rooflines of two devices by their bytes layer by layer: {titles}."
-    return figure("overview", description, row(display.required(panels, SOURCE.command)), legend=None)
+    return alt.concat(*display.required(panels, SOURCE.command), name="overview", description=description)
 
 
-def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> Content:
+def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> alt.LayerChart:
     rows = rows[["flop_per_s", "intensity"]].assign(name=rows.model.map(network_name))
     reach = [*rows.intensity, 8 * rows.intensity.max()]
     plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 165, reach, rows.flop_per_s)
-    named, fields = rows.name.isin(NAMED), ("name", "intensity", "flop_per_s")
-    color = ("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS)
-    grey = plane.points(rows[~named], *fields, named=False, color=theme.GREY, size=14)
-    return plane.panel(grey, plane.points(rows[named], *fields, color=color, size=60), title=title)
+    is_named, places = rows.name.isin(NAMED), ("intensity", "flop_per_s")
+    color = by_color("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS, legend=None)
+    return plane.chart(
+        plane.place(alt.Chart(rows[~is_named]).mark_point(color=theme.GREY, size=14), *places),
+        plane.place(alt.Chart(rows[is_named]).mark_point(size=60).encode(color=color), *places),
+        *plane.names(rows[is_named], "name", *places, 60),
+        title=title,
+    )

@@ -1,7 +1,6 @@
 """The figure of how far predictions are off."""
 
-from typing import Any
-
+import altair as alt
 import pandas as pd
 
 from measure.cache import predictions as tables
@@ -9,9 +8,8 @@ from measure.cache.predictions import BY_DEVICE, BY_FAMILY
 from report import display
 from report.chapters.prediction.facts import FIT, of_gpus
 from report.charts import theme
+from report.charts.annotations import tips
 from report.charts.axes import Categories, LogAxis
-from report.charts.marks import points, rules
-from report.charts.panels import figure, panel, row
 from report.paper import Paper
 
 METHODS = {
@@ -21,7 +19,7 @@ TITLES = {BY_FAMILY: "a family that nobody timed", BY_DEVICE: "a GPU that nobody
 
 
 @display.figure
-def errors(paper: Paper) -> dict[str, Any]:
+def errors(paper: Paper) -> alt.ConcatChart:
     """Draw the median error of each way to predict, a dot a GPU, by what was left out."""
     found = {}
     for left_out in TITLES:
@@ -36,13 +34,16 @@ def errors(paper: Paper) -> dict[str, Any]:
     x = LogAxis.around(every, pixels=width, title="median error, %")
     panels = []
     for at, (left_out, rows) in enumerate(found.items()):
-        across, down = (x, "error"), (Categories(names=names, pixels=y.pixels, shown=at == 0), "way")
+        y = Categories(names=names, pixels=y.pixels, shown=at == 0)
         middles = rows.groupby(["way", "method"], as_index=False).error.median()
-        told = [("device", "GPU", ""), ("way", "predicted by", ""), ("error", "median error, %", ".2~g")]
         layers = []
         for is_ours, color in ((True, theme.BLUE), (False, theme.MUTED)):
-            dots, ticks = (each[(each.method == tables.OURS) == is_ours] for each in (rows, middles))
-            layers.append(points(dots, x=across, y=down, color=color, tooltip=told))
-            layers.append(rules(ticks, x=across, y=down, color=color, tick=18, width=2.5))
-        panels.append(panel(layers, TITLES[left_out]))
-    return figure("prediction-errors", "Median errors of three ways to predict a time, a dot a GPU.", row(panels))
+            dots, ticks = (
+                alt.Chart(each[(each.method == tables.OURS) == is_ours]).encode(x("error"), y("way"))
+                for each in (rows, middles)
+            )
+            told = ("device", "GPU", ""), ("way", "predicted by", ""), ("error", "median error, %", ".2~g")
+            layers += [tips(dots.mark_point(color=color), *told), ticks.mark_tick(color=color, size=18, thickness=2.5)]
+        panels.append(alt.layer(*layers, title=TITLES[left_out], width=width, height=y.pixels))
+    description = "Median errors of three ways to predict a time, a dot a GPU."
+    return alt.concat(*panels, name="prediction-errors", description=description)

@@ -1,15 +1,13 @@
 """The figures of the chapter on the puzzle."""
 
-from typing import Any
-
+import altair as alt
 import pandas as pd
 
 from report import display, options
 from report.chapters.puzzle.facts import CONTROL, HEAVY, LIGHT, SIXTEEN_BITS, compared, largest
 from report.charts import theme
-from report.charts.axes import Categories, LogAxis
-from report.charts.marks import points, rules
-from report.charts.panels import figure, panel
+from report.charts.annotations import ONCE, hollow, tips
+from report.charts.axes import Categories, LogAxis, by_color
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
@@ -20,7 +18,7 @@ PRECISIONS = {"16 bits": theme.VERMILION, "double precision": theme.BLUE}
 
 
 @display.figure
-def ratios(paper: Paper) -> dict[str, Any]:
+def ratios(paper: Paper) -> alt.LayerChart:
     rows = compared(paper)
     rows = display.required(rows[rows.computed.isin([SIXTEEN_BITS, CONTROL])], SOURCE.command)
     words = dict(zip((SIXTEEN_BITS, CONTROL), PRECISIONS, strict=True))
@@ -30,21 +28,25 @@ def ratios(paper: Paper) -> dict[str, Any]:
     flop = rows.forward_flop_other.iloc[0] / rows.forward_flop.iloc[0]
     width = theme.plot_width(left=y.room, figure=theme.HALF_WIDTH)
     x = LogAxis.around([flop, 1, *rows.ratio], pixels=width, title="time, MobileNet-v2 over ResNet-18")
-    told = [("name", "device", ""), ("precision", "precision", ""), ("ratio", "ratio", ".3~g"), ("batch", "batch", "d")]
-    layers = [
-        rules([{}], x=(x, 1), color=theme.MUTED, dash=True),
-        rules([{}], x=(x, flop), color=theme.MUTED),
-        points(rows, (x, "ratio"), (y, "name"), ("precision", PRECISIONS), size=60, tooltip=told),
-    ]
     description = "Time of MobileNet-v2 over that of ResNet-18: " + "; ".join(
         f"{name} {group.ratio.min():.2f} to {group.ratio.max():.2f} on {len(group)} devices"
         for name, group in rows.groupby("precision")
     )
-    return figure("puzzle-ratios", f"{description}.", panel(layers))
+    points = alt.Chart(rows).mark_point(size=60)
+    points = points.encode(x("ratio"), y("name"), color=by_color("precision", PRECISIONS))
+    return alt.layer(
+        alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1)),
+        alt.Chart(ONCE).mark_rule(color=theme.MUTED).encode(x(flop)),
+        tips(
+            points, ("name", "device", ""), ("precision", "precision", ""), ("ratio", "ratio", ".3~g"),
+            ("batch", "batch", "d"),
+        ),
+        width=width, height=y.pixels, name="puzzle-ratios", description=f"{description}.",
+    )  # fmt: skip
 
 
 @display.figure
-def plane(paper: Paper) -> dict[str, Any]:
+def plane(paper: Paper) -> alt.LayerChart:
     machine, both = paper.at_hand, largest(paper.at_hand)
     roof = machine.roof(BASE_PRECISION) if machine else None
     if machine is None or both is None or roof is None:
@@ -57,9 +59,12 @@ def plane(paper: Paper) -> dict[str, Any]:
     width = theme.plot_width(unit="FLOP/s", figure=theme.HALF_WIDTH)
     reach = [*rows.intensity, 1.5 * rows.intensity.max()]  # a mark at the edge would be cut
     on = Plane.over([DrawnRoof.of(roof)], width, 160, reach, rows.rate)
-    marks = on.points(rows, "name", "intensity", "rate", color=("name", theme.ACCENTS), hollow="whole", size=70)
+    points = alt.Chart(rows).mark_point(size=70).encode(color=by_color("name", theme.ACCENTS, legend=None))
     description = f"Roofline of the {machine.name}: " + "; ".join(
         f"{row.name} at {row.intensity:.1f} FLOP/B, {si(row.rate, 'FLOP/s')}" for row in each(rows)
     )
     title = f"{machine.name}, {BASE_PRECISION}, batch {both[0].batch}"
-    return figure("puzzle-plane", f"{description}.", on.panel(marks, title=title), legend=None)
+    return on.chart(
+        *hollow(on.place(points, "intensity", "rate"), "whole"), *on.names(rows, "name", "intensity", "rate", 70),
+        title=title, name="puzzle-plane", description=f"{description}.",
+    )  # fmt: skip
