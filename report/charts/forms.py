@@ -13,9 +13,13 @@ from itertools import pairwise
 from math import cos, pi, sin
 from typing import Any
 
+import altair as alt
+import pandas as pd
+
 from report.charts import theme
+from report.charts.annotations import end_names, tips
 from report.charts.axes import Categories, LinearAxis, LogAxis, Pixels, longest
-from report.charts.marks import Layer, Tooltip, bars, boxes, end_names, layer, lines, points, records, rules, texts
+from report.charts.marks import Tooltip, bars, layer, points, records, rules, texts
 from report.charts.panels import Content, panel
 
 TICK = "M0,-1V1"  # the shape of a short line
@@ -73,29 +77,27 @@ def dots(
 
 
 def matrix(
-    rows: Any, first: str, second: str, value: str, names: Sequence[str], title: str = "", settled: str = ""
-) -> Content:  # fmt: skip
+    rows: pd.DataFrame, first: str, second: str, value: str, names: Sequence[str], title: str = "", settled: str = ""
+) -> alt.LayerChart:  # fmt: skip
     """Draw coefficients from -1 to 1 as coloured cells with numbers, ``first`` across and ``second`` down.
 
     A cell whose field ``settled`` is false, because its interval holds 0, stays white.
     """
-    known = (row for row in records(rows) if row[value] is not None)
-    listed = [row | {"pale": bool(settled) and not row[settled]} for row in known]
-    across, down = ([name for name in names if name in {row[of] for row in listed}] for of in (first, second))
+    rows = rows[rows[value].notna()]
+    rows = rows.assign(pale=~rows[settled].astype(bool) if settled else False)
+    across, down = ([name for name in names if name in set(rows[of])] for of in (first, second))
     x = Categories(names=tuple(across), pixels=SIDE, vertical=False, padding=0.04)
     y = Categories(names=tuple(down), pixels=0.85 * SIDE, padding=0.04)  # numbers are wider than high
-    told = [(second, "of", ""), (first, "with", ""), (value, "coefficient", ".2f")]
-    cells = boxes(listed, (x, first), (y, second), tooltip=told)
-    scale = {"domain": [-1, 0, 1], "range": [theme.VERMILION, theme.PAPER, theme.BLUE], "interpolate": "rgb"}
-    cells["encoding"]["color"] = {
-        "field": value, "type": "quantitative", "scale": scale, "legend": None,
-        "condition": {"test": "datum['pale']", "value": theme.PAPER},
-    }  # fmt: skip
-    numbers = texts(listed, value, (x, first), (y, second))
-    numbers["encoding"]["text"] |= {"type": "quantitative", "format": ".2f"}
-    on_dark = {"test": f"abs(datum['{value}']) > 0.7 && !datum['pale']", "value": theme.PAPER}
-    numbers["encoding"]["color"] = {"condition": on_dark, "value": theme.INK}
-    return panel([cells, numbers], title)
+    scale = alt.Scale(domain=[-1, 0, 1], range=[theme.VERMILION, theme.PAPER, theme.BLUE], interpolate="rgb")
+    shade = alt.Color(f"{value}:Q", scale=scale, legend=None)
+    ink = alt.when(f"abs(datum['{value}']) > 0.7 && !datum['pale']").then(alt.value(theme.PAPER))
+    base = alt.Chart(rows).encode(x(first), y(second))
+    cells = base.mark_rect().encode(color=alt.when("datum['pale']").then(alt.value(theme.PAPER)).otherwise(shade))
+    return alt.layer(
+        tips(cells, (second, "of", ""), (first, "with", ""), (value, "coefficient", ".2f")),
+        base.mark_text().encode(text=alt.Text(f"{value}:Q", format=".2f"), color=ink.otherwise(alt.value(theme.INK))),
+        title=title, width=x.pixels, height=y.pixels,
+    )  # fmt: skip
 
 
 def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float, float]]:
@@ -150,23 +152,20 @@ def pies(
 
 
 def curves(
-    rows: Any, x: str, y: str, line: str, axis: LogAxis | LinearAxis, palette: Mapping[str, str], width: float,
-    low: str = "", high: str = "", title: str = "",
-) -> Content:  # fmt: skip
-    """Draw a line with marks by batch size for each value of ``line``, named at its end.
+    rows: pd.DataFrame, x: str, y: str, axis: LogAxis | LinearAxis, color: alt.Color, width: float, title: str = ""
+) -> alt.LayerChart:
+    """Draw a line with marks by batch size for each name, which stands at its end, and intervals (``low``, ``high``).
 
-    The plot is ``width`` wide. ``low`` and ``high`` are the ends of an interval, drawn as a line.
+    The plot is ``width`` wide.
     """
-    listed = [row for row in records(rows) if row[x] is not None and row[y] is not None]
-    drawn = list(dict.fromkeys(row[line] for row in listed))
-    horizontal = LogAxis.of_batches((row[x] for row in listed), width)
-    places = (horizontal, x), (axis, y)
-    told = [(line, "name", ""), (x, horizontal.title, "~g"), (y, axis.title, axis.unit or ".3~g")]
-    color = (line, palette)
-    layers: list[Layer] = []
-    if low:
-        certain = [row for row in listed if row[low] is not None]
-        layers.append(rules(certain, (horizontal, x), (axis, low), y2=high, color=color))
-    layers += [lines(listed, *places, color, line), points(listed, *places, color, size=28, tooltip=told)]
-    ends = [max((row for row in listed if row[line] == name), key=lambda row: row[x]) for name in drawn]
-    return panel([*layers, end_names(ends, line, *places)], title)
+    rows = rows.dropna(subset=[x, y])
+    horizontal = LogAxis.of_batches(rows[x], width)
+    base = alt.Chart(rows).encode(horizontal(x), axis(y), color=color)
+    intervals = alt.Chart(rows.dropna(subset="low")).mark_rule().encode(horizontal(x), axis("low"), y2="high")
+    ends = rows.loc[rows.groupby("name", sort=False)[x].idxmax()]
+    told = ("name", "name", ""), (x, horizontal.title, "~g"), (y, axis.title, axis.unit or ".3~g")
+    return alt.layer(
+        intervals.encode(color=color), base.mark_line().encode(detail="name:N"), tips(base.mark_point(size=28), *told),
+        *end_names(ends, "name", horizontal(x), axis(y)),
+        title=title, width=width, height=axis.pixels,
+    )  # fmt: skip

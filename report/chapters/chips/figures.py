@@ -103,10 +103,8 @@ def ridges(paper: Paper) -> alt.LayerChart:
     y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=205, title="ridge point (FLOP/B, OP/B)", vertical=True)
     places = x("year"), y("ridge")
     color = by_color("kind", theme.CHIP_COLORS)
-    joined = pd.concat(
-        rows[rows.key.isin(members)].assign(line=line, place=rows.key.map({key: at for at, key in enumerate(members)}))
-        for line, members in LINES.items()
-    )
+    of_lines = pd.DataFrame((line, *pair) for line, members in LINES.items() for pair in enumerate(members))
+    joined = of_lines.set_axis(["line", "place", "key"], axis=1).merge(rows, on="key")[[*rows, "line", "place"]]
     lines = alt.Chart(joined).mark_line()
     lines = lines.encode(*places, color=color, detail="line:N", order="place:Q")  # two of one year have an order too
     points = alt.Chart(rows).mark_point(size=26)

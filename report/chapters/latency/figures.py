@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 from report import display
 from report.chapters.latency.facts import COMMAND, PREDICTORS, Timed, equal_flop, timed_elsewhere, timed_gpu, timed_here
 from report.charts import theme
-from report.charts.axes import LogAxis, longest
+from report.charts.annotations import names, tips
+from report.charts.axes import LogAxis, by_color, longest
 from report.charts.forms import curves, matrix
 from report.charts.labels import Box
-from report.charts.marks import Layer, lines, names, points, rules, texts
-from report.charts.panels import Content, figure, grid, row
-from report.charts.panels import panel as set_panel
 from report.paper import Paper
 from report.paper.frames import matching, spread
 from report.paper.published import ALIKE_FLOP
@@ -27,16 +26,16 @@ TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
 
 
 @display.figure
-def here(paper: Paper) -> dict[str, Any]:
+def here(paper: Paper) -> alt.ConcatChart:
     return _against(display.required(timed_here(paper), COMMAND), "latency-here")
 
 
 @display.figure
-def gpu(paper: Paper) -> dict[str, Any]:
+def gpu(paper: Paper) -> alt.ConcatChart:
     return _against(display.required(timed_gpu(paper), COMMAND), "latency-gpu")
 
 
-def _against(timed: Timed, name: str) -> dict[str, Any]:
+def _against(timed: Timed, name: str) -> alt.ConcatChart:
     """Draw time against FLOP and against parameters: of calls at several batch sizes, or of an input."""
     time, title = ("latency_s", "latency of a call") if timed.batches else ("input_s", "time of an image")
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
@@ -48,10 +47,11 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
     y = LogAxis.around(rows[time], pixels=150, title=title, unit="s", vertical=True)
     which = {"batch": groups[0].batch.min()} if timed.batches else {"input_shape": rows.input_shape.mode()[0]}
     usual = matching(rows, **which)
+    color = by_color("size", palette, title="batch size")
     panels = []
     for column, heading, unit in (("flop", "FLOP of an input", "FLOP"), ("parameters", "parameters", "")):
         x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=heading, unit=unit)
-        place = (x, column), (y, time)
+        places = x(column), y(time)
         told = [*TIMING, (column, heading, unit or ".3~s"), (time, title, "s")]
         layers = []
         named = usual if usual.name.nunique() <= FEW else usual[usual.name.isin(theme.ACCENTS)]
@@ -59,41 +59,45 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
             law = fit_power_law(group[column], group[time], group.model)
             if law is None:
                 continue
-            trend = [{"x": at, "y": law.at(at)} for at in (group[column].min(), group[column].max())]
-            layers.append(lines(trend, (x, "x"), (y, "y"), theme.MUTED, dash=True))
+            ends = group[column].min(), group[column].max()
+            trend = pd.DataFrame({"x": ends, "y": map(law.at, ends)})
+            line = alt.Chart(trend).mark_line(color=theme.MUTED, strokeDash=theme.DASH)
+            layers.append(line.encode(x("x"), y("y")))
             named = pd.concat([named, rows.loc[law.factors.sort_values().index[[0, -1]]]])
         drawn = rows[rows.name.isin(networks) | rows.index.isin(named.index)]
         if timed.batches:
-            certain, color = drawn.dropna(subset="latency_low_s"), ("size", palette)
-            layers.append(rules(certain, (x, column), (y, "latency_low_s"), y2="latency_high_s", color=color))
-            layers.append(points(drawn, *place, color, size=34, tooltip=told))
+            certain = alt.Chart(drawn.dropna(subset="latency_low_s")).mark_rule()
+            layers.append(certain.encode(x(column), y("latency_low_s"), y2="latency_high_s", color=color))
+            layers.append(tips(alt.Chart(drawn).mark_point(size=34).encode(*places, color=color), *told))
         else:
-            layers.append(points(drawn, *place, theme.GREY, size=9, tooltip=told))
-            accents = usual[usual.name.isin(theme.ACCENTS)]
-            layers.append(points(accents, *place, ("name", theme.ACCENTS), size=60, tooltip=told))
-        layers.append(_names(named, drawn if timed.batches else usual.head(0), x, column, y, time))
-        panels.append(set_panel(layers))
+            layers.append(tips(alt.Chart(drawn).mark_point(color=theme.GREY, size=9).encode(*places), *told))
+            accents = alt.Chart(usual[usual.name.isin(theme.ACCENTS)]).mark_point(size=60)
+            accents = accents.encode(*places, color=by_color("name", theme.ACCENTS, legend=None))
+            layers.append(tips(accents, *told))
+        layers += _names(named, drawn if timed.batches else usual.head(0), *places)
+        panels.append(alt.layer(*layers, width=x.pixels, height=y.pixels))
     description = f"Time of networks on the {timed.name} against their FLOP and against their parameters."
-    return figure(name, description, row(panels), legend="batch size" if timed.batches else None)
+    return alt.concat(*panels, name=name, description=description)
 
 
-def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: LogAxis, across: str, y: LogAxis, up: str) -> Layer:
+def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: Any, y: Any) -> list[alt.Chart]:
     """Name networks that have a name, clear of all marks drawn."""
-    at = zip(drawn[across].map(x.pixel), drawn[up].map(y.pixel), strict=True)
-    taken = [Box(right - 4, down - 4, right + 4, down + 4) for right, down in at]
-    return names(named[named.label != ""].drop_duplicates(["name", "batch"]), "label", (x, across), (y, up), taken)
+    pixels = [drawn[place["field"]].map(place["scale"].axis.pixel) for place in (x, y)]
+    taken = [Box(right - 4, down - 4, right + 4, down + 4) for right, down in zip(*pixels, strict=True)]
+    return names(named[named.label != ""].drop_duplicates(["name", "batch"]), "label", x, y, taken)
 
 
 @display.figure
-def ranks(paper: Paper) -> dict[str, Any]:
+def ranks(paper: Paper) -> alt.ConcatChart:
     found = filter(None, (timed_here(paper), timed_gpu(paper)))
     devices = [timed for timed in found if timed.rows.model.nunique() >= FEWEST]
     panels = [_matrix(timed, timed.batches or (None,), timed.name) for timed in display.required(devices, COMMAND)]
-    return figure("latency-ranks", "Rank correlations of measured times and counted quantities.", row(panels), None)
+    description = "Rank correlations of measured times and counted quantities."
+    return alt.concat(*panels, name="latency-ranks", description=description)
 
 
 @display.figure
-def ranks_by_batch(paper: Paper) -> dict[str, Any]:
+def ranks_by_batch(paper: Paper) -> alt.ConcatChart:
     """Draw a matrix for each batch size of the machines that were measured here."""
     panels = [
         _matrix(timed, (batch,), f"{timed.name}, batch {batch}")
@@ -101,10 +105,11 @@ def ranks_by_batch(paper: Paper) -> dict[str, Any]:
         for batch in timed.batches if len(timed.at(batch)) >= FEWEST
     ]  # fmt: skip
     description = "Rank correlations of measured times and counted quantities, a matrix a batch size."
-    return figure("latency-ranks-by-batch", description, grid(display.required(panels, COMMAND), 2), None)
+    panels = display.required(panels, COMMAND)
+    return alt.concat(*panels, columns=2, name="latency-ranks-by-batch", description=description)
 
 
-def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> Content:
+def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> alt.LayerChart:
     """Return a panel of coefficients; predictors are those of a time's own batch size, else of the middle one."""
     times = {"time" if len(batches) == 1 else f"time, batch {batch}": batch for batch in batches}
     groups = {batch: timed.at(batch) for batch in batches}
@@ -119,11 +124,11 @@ def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> Content:
         rho = rank_correlation(x, y, rows.model)
         settled = rho.low is not None and rho.high is not None and not rho.low <= 0 <= rho.high
         found.append({"first": first, "second": second, "rho": rho.number, "settled": settled})
-    return matrix(found, "first", "second", "rho", [*times, *columns], title, "settled")
+    return matrix(pd.DataFrame(found), "first", "second", "rho", [*times, *columns], title, "settled")
 
 
 @display.figure
-def throughput(paper: Paper) -> dict[str, Any]:
+def throughput(paper: Paper) -> alt.ConcatChart:
     swept = {timed.name: _swept(timed) for timed in (timed_here(paper), timed_gpu(paper)) if timed and timed.batches}
     swept = {name: rows for name, rows in swept.items() if rows.batch.nunique() > 1}
     panels = []
@@ -131,10 +136,10 @@ def throughput(paper: Paper) -> dict[str, Any]:
         axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=150, title="inputs per second", vertical=True)
         width = theme.plot_width(len(swept), right=longest(list(rows.name)) + 20)
         title = name if len(swept) > 1 else ""
-        color = theme.accents(rows.name)
-        panels.append(curves(rows, "batch", "rate", "name", axis, color, width, "low", "high", title))
-    content = row(display.required(panels, COMMAND))
-    return figure("throughput", "Throughput against batch size, a line a network.", content, None)
+        color = by_color("name", theme.accents(rows.name), legend=None)
+        panels.append(curves(rows, "batch", "rate", axis, color, width, title))
+    panels, description = display.required(panels, COMMAND), "Throughput against batch size, a line a network."
+    return alt.concat(*panels, name="throughput", description=description)
 
 
 def _swept(timed: Timed) -> pd.DataFrame:
@@ -150,7 +155,7 @@ def _swept(timed: Timed) -> pd.DataFrame:
 
 
 @display.figure
-def equal(paper: Paper) -> dict[str, Any]:
+def equal(paper: Paper) -> alt.LayerChart:
     """Draw time against bytes for published networks of equal FLOP, with the least times of both."""
     timed = timed_elsewhere(paper)
     if timed is None or timed.roof is None or equal_flop(timed).empty:
@@ -160,19 +165,26 @@ def equal(paper: Paper) -> dict[str, Any]:
     width = theme.plot_width(unit="s", figure=theme.HALF_WIDTH)
     x = LogAxis.around(rows.traffic_byte, pixels=width, title="bytes of an image, layer by layer", unit="B")
     y = LogAxis.around([*rows.input_s, *least], pixels=180, title="time of an image", unit="s", vertical=True)
-    bytes_s = [{"byte": at, "s": at / roof.bandwidth_byte_per_s} for at in (y.low * roof.bandwidth_byte_per_s, x.high)]
-    flop_s = [{"byte": at, "s": sum(least) / 2} for at in (x.low, x.high)]
+    reach = (y.low * roof.bandwidth_byte_per_s, x.high)
+    bytes_s = pd.DataFrame({"byte": reach}).assign(s=lambda at: at.byte / roof.bandwidth_byte_per_s)
+    flop_s = pd.DataFrame({"byte": (x.low, x.high), "s": sum(least) / 2})
     foot = x.value(0.5 * x.pixels)
-    ends = [{"byte": foot, "s": foot / roof.bandwidth_byte_per_s, "text": "bytes at the bandwidth"}]
-    corner = [{"byte": x.value(x.pixels - 6), "s": sum(least) / 2, "text": "FLOP at the peak"}]
-    told = [("name", "network", ""), ("flop", "FLOP", "FLOP"), ("traffic_byte", "bytes", "B"), ("input_s", "time", "s")]
-    place = (x, "traffic_byte"), (y, "input_s")
-    layers = [
-        *(lines(line, (x, "byte"), (y, "s"), theme.MUTED, dash=True) for line in (bytes_s, flop_s)),
-        texts(ends, "text", (x, "byte"), (y, "s"), theme.MUTED, "left", dx=8, dy=14),
-        texts(corner, "text", (x, "byte"), (y, "s"), theme.MUTED, "right", dy=-6, baseline="bottom"),
-        points(rows, *place, theme.BLUE, size=30, tooltip=told),
-        _names(rows, rows, x, "traffic_byte", y, "input_s"),
+    ends = pd.DataFrame({"byte": [foot], "s": foot / roof.bandwidth_byte_per_s, "text": "bytes at the bandwidth"})
+    corner = pd.DataFrame({"byte": [x.value(x.pixels - 6)], "s": sum(least) / 2, "text": "FLOP at the peak"})
+    lines = [alt.Chart(each).mark_line(color=theme.MUTED, strokeDash=theme.DASH) for each in (bytes_s, flop_s)]
+    texts = [
+        alt.Chart(ends).mark_text(color=theme.MUTED, align="left", dx=8, dy=14),
+        alt.Chart(corner).mark_text(color=theme.MUTED, align="right", dy=-6, baseline="bottom"),
     ]
-    description = f"Time against bytes for {len(rows)} networks of equal FLOP on the {timed.name}."
-    return figure("equal-flop", description, set_panel(layers), None)
+    points = alt.Chart(rows).mark_point(size=30).encode(x("traffic_byte"), y("input_s"))
+    return alt.layer(
+        *(line.encode(x("byte"), y("s")) for line in lines),
+        *(text.encode(x("byte"), y("s"), text="text:N") for text in texts),
+        tips(
+            points, ("name", "network", ""), ("flop", "FLOP", "FLOP"), ("traffic_byte", "bytes", "B"),
+            ("input_s", "time", "s"),
+        ),
+        *_names(rows, rows, x("traffic_byte"), y("input_s")),
+        width=x.pixels, height=y.pixels, name="equal-flop",
+        description=f"Time against bytes for {len(rows)} networks of equal FLOP on the {timed.name}.",
+    )  # fmt: skip
