@@ -23,12 +23,13 @@ from report.charts.axes import Axis, LinearAxis, LogAxis, with_unit
 from report.charts.labels import MARK, Box, spread, text_size
 
 NAMES = "names"  # describes layers that name marks or regimes: no data, and less of it on a narrow page
+Tip = tuple[str, str, str]
 ONCE = alt.Data(values=[{}])  # the data of a mark that no row moves
 LEADER = {"color": theme.MUTED, "strokeWidth": 0.6, "clip": False}
 FORMAT = re.compile(r"^[^a-zA-Z]*[.,~\d]+[a-z%]?$|^[d%]$")  # one of d3's, not a unit
 
 
-def tips(chart: alt.Chart, *lines: tuple[str, str, str]) -> alt.Chart:
+def tips(chart: alt.Chart, *lines: Tip) -> alt.Chart:
     """Add a tooltip. A line is a field, its heading and a format.
 
     The format is one of d3's (``.0%``), or a unit that follows the SI number (``s``), or empty for a text.

@@ -1,26 +1,23 @@
-"""Forms that several chapters use; each returns a panel, ready for `panels.figure`, `row` or `grid`.
+"""Forms that several chapters use; each returns a chart, or the panels of ``alt.concat``.
 
-figure("shares", "Time by kind of layer.", stacked_bars(rows, "network", "kind", "share", theme.LAYER_COLORS))
-figure("ratios", "Backward over forward.", dots(rows, "network", "ratio", "low", "high",
-       LinearAxis.around(rows.ratio, pixels=plot_width(left=110), title="ratio"), ticks={"FLOP": "flop_ratio"}))
-figure("ranks", "Rank correlations.", matrix(rows, "first", "second", "rho", names))
-figure("pies", "Time and memory.", pies(rows, "network", "quantity", "kind", "amount", theme.LAYER_COLORS))
-figure("throughput", "Throughput by batch size.", curves(rows, "batch", "rate", "network", y, palette, 600))
+stacked_bars(rows, "network", "kind", "share", theme.LAYER_COLORS)
+dots(rows, "network", ("ratio", "low", "high"), axis, ticks={"FLOP": "flop_ratio"})
+matrix(rows, "first", "second", "rho", names)
+alt.concat(*pies(rows, "network", "quantity", "kind", "amount", theme.LAYER_COLORS))
+curves(rows, "batch", "rate", y, by_color("name", palette), 600)
 """
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from math import cos, pi, sin
+from math import pi
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from report.charts import theme
-from report.charts.annotations import end_names, tips
-from report.charts.axes import Categories, LinearAxis, LogAxis, Pixels, longest
-from report.charts.marks import Tooltip, bars, layer, points, records, rules, texts
-from report.charts.panels import Content, panel
+from report.charts.annotations import ONCE, Tip, end_names, tips
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape, longest
 
 TICK = "M0,-1V1"  # the shape of a short line
 SMALL, OTHER = 0.05, "other"  # smaller slices of a pie are drawn as one
@@ -29,51 +26,59 @@ SIDE = 208.0  # pixels: the width of a matrix
 
 
 def stacked_bars(
-    rows: Any, name: str, kind: str, share: str, palette: Mapping[str, str], axis: LinearAxis | None = None,
-    note: str = "", step: float = 20, labels: bool = True, tooltip: Tooltip = (), width: float = theme.FULL_WIDTH,
-) -> Content:  # fmt: skip
+    rows: pd.DataFrame, name: str, kind: str, share: str, palette: Mapping[str, str], axis: LinearAxis | None = None,
+    note: str = "", step: float = 20, labels: bool = True, tooltip: Sequence[Tip] = (),
+    width: float = theme.FULL_WIDTH, **about: Any,
+) -> alt.LayerChart:  # fmt: skip
     """Draw a bar for each name, in the order of the rows, stacked by kind in the order of the palette.
 
     The axis holds shares from 0 to 1, in a figure of this ``width``, unless another is given. ``note`` names a field
     that is printed right of each bar.
     """
-    listed = records(rows)
-    y = Categories.steps((row[name] for row in listed), step, shown=labels)
-    notes = {row[name]: {name: row[name], note: row[note]} for row in listed if note and row[note] is not None}
-    right = longest([str(row[note]) for row in notes.values()]) + 12 if notes else 10
+    y = Categories.steps(rows[name], step, shown=labels)
+    notes = rows.dropna(subset=note).drop_duplicates(name, keep="last")[[name, note]] if note else rows[:0]
+    right = longest(list(notes[note])) + 12 if len(notes) else 10
     x = axis or LinearAxis(low=0, high=1, pixels=theme.plot_width(left=y.room, right=right, figure=width), format="%")
     told = tooltip or [(name, "name", ""), (kind, "kind", ""), (share, x.title or "share", ".1%")]
-    layers = [bars(listed, (x, share), (y, name), (kind, palette), stacked=True, tooltip=told)]
-    if notes:
-        layers.append(texts(list(notes.values()), note, (x, x.high), (y, name), align="left", dx=6))
-    return panel(layers)
+    bars = alt.Chart(rows).mark_bar(stroke=theme.PAPER, strokeWidth=0.5)
+    bars = bars.transform_calculate(**{"place in the stack": f"indexof({list(palette)!r}, datum['{kind}'])"})
+    bars = bars.encode(x(share), y(name), color=by_color(kind, palette), order=alt.Order("place in the stack:Q"))
+    layers = [tips(bars, *told)]
+    if len(notes):
+        layers.append(alt.Chart(notes).mark_text(align="left", dx=6).encode(x(x.high), y(name), text=f"{note}:N"))
+    return alt.layer(*layers, width=x.pixels, height=y.pixels, **about)
 
 
 def dots(
-    rows: Any, name: str, value: str, low: str, high: str, axis: LinearAxis | LogAxis, series: str = "",
+    rows: pd.DataFrame, name: str, ends: tuple[str, str, str], axis: LinearAxis | LogAxis, series: str = "",
     palette: Mapping[str, str] | None = None, ticks: Mapping[str, str] | None = None, reference: float | None = None,
-    title: str = "", step: float = 20, tooltip: Tooltip = (),
-) -> Content:  # fmt: skip
+    step: float = 20, tooltip: Sequence[Tip] = (), legend: str = "", **about: Any,
+) -> alt.LayerChart:  # fmt: skip
     """Draw a dot with its interval for each name, in the order of the rows; several series stand one below the other.
 
-    ``ticks`` are fields by their names in the legend, drawn as short lines; ``reference`` is a line across all rows.
+    ``ends`` are the fields of a value and of its interval. ``ticks`` are fields by their names in the legend, drawn as
+    short lines; ``reference`` is a line across all rows.
     """
-    listed = records(rows)
+    value, low, high = ends
     palette = palette or {}
-    y = Categories.steps((row[name] for row in listed), max(step, 11 * len(palette)))
-    color: Any = (series, palette) if series else theme.BLUE
-    options: dict[str, Any] = {"offset": (series, list(palette))} if len(palette) > 1 else {}
+    y = Categories.steps(rows[name], max(step, 11 * len(palette)))
+    looks: dict[str, Any] = {"color": by_color(series, palette, title=legend or None)} if series else {}
+    offset = {"yOffset": alt.YOffset(f"{series}:N").scale(domain=[*palette])} if len(palette) > 1 else {}
     told = tooltip or [(name, "name", ""), (value, axis.title, ".3~g"), (low, "from", ".3~g"), (high, "to", ".3~g")]
-    layers = [rules([{}], x=(axis, reference), color=theme.MUTED, dash=True)] if reference is not None else []
-    certain = [row for row in listed if row.get(low) is not None and row.get(high) is not None]
-    layers += [rules(certain, (axis, low), (y, name), x2=high, color=color, width=1.6, **options)] if certain else []
-    shape = (series, theme.shapes(palette)) if series else "circle"
-    layers.append(points(listed, (axis, value), (y, name), color, shape, tooltip=told, **options))
+    layers = []
+    if reference is not None:
+        layers.append(alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(axis(reference)))
+    if len(certain := rows.dropna(subset=[low, high])):
+        intervals = alt.Chart(certain).mark_rule(color=theme.BLUE, strokeWidth=1.6)
+        layers.append(intervals.encode(axis(low), y(name), x2=high, **looks, **offset))
+    looks |= {"shape": by_shape(series, theme.shapes(palette))} if series else {}
+    layers.append(tips(alt.Chart(rows).mark_point().encode(axis(value), y(name), **looks, **offset), *told))
     for (label, field), ink in zip((ticks or {}).items(), (theme.INK, theme.ORANGE, theme.GREEN), strict=False):
-        marked = [row | {"mark": label} for row in listed if row.get(field) is not None]
-        inks, line = ("mark", {label: ink}), ("mark", {label: TICK})
-        layers.append(points(marked, (axis, field), (y, name), inks, line, True, 110, tooltip=told, **options))
-    return panel(layers, title)
+        marked = alt.Chart(rows.dropna(subset=field).assign(mark=label))
+        marked = marked.mark_point(filled=False, fill=theme.PAPER, strokeWidth=1.5, size=110)
+        looks = {"color": by_color("mark", {label: ink}), "shape": by_shape("mark", {label: TICK})}
+        layers.append(tips(marked.encode(axis(field), y(name), **looks, **offset), *told))
+    return alt.layer(*layers, width=axis.pixels, height=y.pixels, **about)
 
 
 def matrix(
@@ -115,39 +120,35 @@ def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float, float]
 
 
 def pies(
-    rows: Any, column: str, row: str, part: str, amount: str, palette: Mapping[str, str], cell: float = 128
-) -> list[Content]:
-    """Return a panel for each column, with a pie for each row and its shares in per cent; set them in a `row`.
+    rows: pd.DataFrame, column: str, row: str, part: str, amount: str, palette: Mapping[str, str], cell: float = 128
+) -> list[alt.LayerChart]:
+    """Return a panel for each column, with a pie for each row and its shares in per cent.
 
     Slices under 5 % are one, ``OTHER``. A row's name stands over each of its pies: a narrow page moves the panels.
     """
-    listed = records(rows)
-    downs = list(dict.fromkeys(each[row] for each in listed))
-    x, y = Pixels(pixels=cell), Pixels(pixels=PIE * len(downs))
+    middles = {down: PIE * (line + 0.5) + 10 for line, down in enumerate(dict.fromkeys(rows[row]))}
+    places = alt.X("x:Q", scale=None, axis=None), alt.Y("y:Q", scale=None, axis=None)
+    angle = {"type": "quantitative", "scale": None, "stack": None}
     panels = []
-    for across in dict.fromkeys(each[column] for each in listed):
-        arcs: list[dict[str, Any]] = []
-        titles: list[dict[str, Any]] = []
-        numbers: list[dict[str, Any]] = []
-        for line, down in enumerate(downs):
-            amounts = {each[part]: each[amount] or 0 for each in listed if (each[column], each[row]) == (across, down)}
-            cut = slices(amounts)
-            middle = PIE * (line + 0.5) + 10
-            titles.append({"text": down, "x": 0, "y": middle - PIE / 2})
-            for name, share, start, end in cut:
-                about = {column: across, row: down, part: name, "share": share}
-                arcs.append(about | {"x": cell / 2, "y": middle, "start": start, "end": end})
-                turn = (start + end) / 2
-                place = {"x": cell / 2 + REACH * sin(turn), "y": middle - REACH * cos(turn)}
-                numbers.append({"text": f"{100 * share:.0f}"} | place)
-        told = [(column, column, ""), (row, row, ""), (part, part, ""), ("share", "share", ".1%")]
-        mark = {"type": "arc", "outerRadius": RADIUS, "stroke": theme.PAPER, "strokeWidth": 0.6}
-        theta = {"field": "start", "type": "quantitative", "scale": None, "stack": None}
-        ends: dict[str, Any] = {"theta": theta, "theta2": {"field": "end"}}
-        layers = [layer(mark, arcs, (x, "x"), (y, "y"), color=(part, palette), tooltip=told, **ends)]
-        layers.append(texts(titles, "text", (x, "x"), (y, "y"), align="left"))
-        layers.append(texts(numbers, "text", (x, "x"), (y, "y")))
-        panels.append(panel(layers, str(across), frame=False))
+    for across, found in rows.groupby(column, sort=False):
+        arcs = pd.DataFrame(
+            {column: across, row: down, part: name, "share": share, "x": cell / 2, "y": middles[down],
+             "start": start, "end": end, "turn": (start + end) / 2, "text": f"{100 * share:.0f}"}
+            for down, pie in found.groupby(row, sort=False)
+            for name, share, start, end in slices(dict(zip(pie[part], pie[amount].fillna(0), strict=True)))
+        )  # fmt: skip
+        titles = pd.DataFrame({"text": [*middles], "x": 0, "y": [middle - PIE / 2 for middle in middles.values()]})
+        shown = alt.Chart(arcs[[column, row, part, "share", "x", "y", "start", "end"]])
+        shown = shown.mark_arc(outerRadius=RADIUS, stroke=theme.PAPER, strokeWidth=0.6)
+        theta = {"theta": alt.Theta(field="start", **angle), "theta2": "end"}
+        numbers = alt.Chart(arcs[["text", "x", "y", "turn"]]).mark_text(radius=REACH)
+        told = (column, column, ""), (row, row, ""), (part, part, ""), ("share", "share", ".1%")
+        panels.append(alt.layer(
+            tips(shown.encode(*places, color=by_color(part, palette), **theta), *told),
+            alt.Chart(titles).mark_text(align="left").encode(*places, text="text:N"),
+            numbers.encode(*places, text="text:N", theta=alt.Theta(field="turn", **angle)),
+            title=str(across), width=cell, height=PIE * len(middles), view={"stroke": None},
+        ))  # fmt: skip
     return panels
 
 
@@ -161,11 +162,14 @@ def curves(
     rows = rows.dropna(subset=[x, y])
     horizontal = LogAxis.of_batches(rows[x], width)
     base = alt.Chart(rows).encode(horizontal(x), axis(y), color=color)
-    intervals = alt.Chart(rows.dropna(subset="low")).mark_rule().encode(horizontal(x), axis("low"), y2="high")
+    intervals = [
+        alt.Chart(rows.dropna(subset="low")).mark_rule().encode(horizontal(x), axis("low"), y2="high", color=color)
+        for _ in range("low" in rows)
+    ]
     ends = rows.loc[rows.groupby("name", sort=False)[x].idxmax()]
     told = ("name", "name", ""), (x, horizontal.title, "~g"), (y, axis.title, axis.unit or ".3~g")
     return alt.layer(
-        intervals.encode(color=color), base.mark_line().encode(detail="name:N"), tips(base.mark_point(size=28), *told),
+        *intervals, base.mark_line().encode(detail="name:N"), tips(base.mark_point(size=28), *told),
         *end_names(ends, "name", horizontal(x), axis(y)),
         title=title, width=width, height=axis.pixels,
     )  # fmt: skip

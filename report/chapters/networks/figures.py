@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 from measure.domain.models import STORY
@@ -10,15 +11,16 @@ from report import display
 from report.chapters.networks import facts
 from report.chapters.networks.tables import chosen_models
 from report.charts import forms, theme
-from report.charts.axes import Categories, LinearAxis, LogAxis, longest
-from report.charts.marks import bars, names, points
-from report.charts.panels import Content, figure, panel, row
+from report.charts.annotations import tips
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape, longest
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import Paper
 from report.paper.frames import spread
 
 WAYS = dict(zip(facts.BYTES, theme.BOUND_COLORS, strict=True))  # the names of both ways to count bytes
-BY_WAY = ("way", theme.BOUND_COLORS), ("way", theme.shapes(theme.BOUND_COLORS))
+BY_WAY = {
+    "color": by_color("way", theme.BOUND_COLORS), "shape": by_shape("way", theme.shapes(theme.BOUND_COLORS)),
+}  # fmt: skip
 TOLD = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
 
 
@@ -34,29 +36,31 @@ def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @display.figure
-def demands(paper: Paper, everything: bool = False) -> Content:
+def demands(paper: Paper, everything: bool = False) -> alt.ConcatChart:
     rows = _networks(paper, everything)
     y = Categories.steps(rows.name, 12)
     width = (theme.FULL_WIDTH - y.room - 46) / 3
-    panels: list[Content] = []
+    panels: list[alt.LayerChart] = []
     for column, title, unit in (("forward_flop", "FLOP", "FLOP"), ("inference_peak_byte", "peak memory", "B")):
         if not (rows[column] > 0).any():
             continue
         x = LogAxis.around(rows[column], (0.1, 0.05), pixels=width, title=title, unit=unit)
         place = Categories.steps(rows.name, 12, shown=not panels)
         told = [("name", "network", ""), (column, title, unit)]
-        panels.append(panel([bars(rows, (x, column), (place, "name"), theme.GREY, x2=x.low, tooltip=told)]))
+        bars = alt.Chart(rows, width=width, height=y.pixels).mark_bar(color=theme.GREY)
+        panels.append(tips(bars.encode(x(column), place("name"), x2=alt.datum(x.low)), *told))
     both = _by_way(rows)
     x = LogAxis.around(both.intensity, pixels=width, title="intensity", unit="FLOP/B")
     place = Categories.steps(rows.name, 12, shown=False)
-    dots = points(both, (x, "intensity"), (place, "name"), *BY_WAY, tooltip=TOLD)
+    dots = alt.Chart(both, width=width, height=y.pixels).mark_point()
+    panels.append(tips(dots.encode(x("intensity"), place("name"), **BY_WAY), *TOLD))
     description = f"FLOP, peak memory and operational intensity of {len(rows)} networks at batch size 1."
     name = "networks-all-demands" if everything else "networks-demands"
-    return figure(name, description, row([*panels, panel([dots])], 8))
+    return alt.concat(*panels, spacing=8, name=name, description=description)
 
 
 @display.figure
-def kinds(paper: Paper, everything: bool = False) -> Content:
+def kinds(paper: Paper, everything: bool = False) -> alt.ConcatChart:
     rows = _networks(paper, everything)
     sums = display.required(facts.kind_sums(paper), facts.COUNTS.command)
     families = rows.groupby("family").forward_flop.min().sort_values().index.tolist()
@@ -74,17 +78,18 @@ def kinds(paper: Paper, everything: bool = False) -> Content:
         for column, title in (("flop", "share of all operations"), ("byte", "share of bytes layer by layer"))
     ]  # fmt: skip
     description = f"Shares of kinds of layer in the operations and bytes of {len(rows)} networks, as stacked bars."
-    return figure("networks-all-kinds" if everything else "networks-kinds", description, row(panels))
+    name = "networks-all-kinds" if everything else "networks-kinds"
+    return alt.concat(*panels, name=name, description=description)
 
 
 @display.figure
-def pair(paper: Paper) -> Content:
+def pair(paper: Paper) -> alt.ConcatChart:
     kinds = facts.pair_kinds(paper).sort_values("model")  # MobileNet-v2 first
     if set(kinds.model) != set(STORY) or kinds.bound_s.isna().any():
         raise display.Missing
     left = Categories.steps(map(model_name, STORY)).room
     width = (theme.FULL_WIDTH - left - 3 * 14 - 2 * theme.GAP) / 3
-    panels: list[Content] = []
+    panels: list[alt.LayerChart] = []
     for column, title, unit in (("flop", "FLOP", "FLOP"), ("byte", "bytes", "B"), ("bound_s", "least time", "s")):
         sums = kinds.groupby("name")[column].sum()
         x = LinearAxis.around(sums, pixels=width, title=title, unit=unit, format="~s", ticks=2)
@@ -95,11 +100,11 @@ def pair(paper: Paper) -> Content:
             )
         )  # fmt: skip
     description = "FLOP, bytes and least time of MobileNet-v2 and ResNet-18 by kind of layer, as stacked bars."
-    return figure("networks-pair", description, row(panels))
+    return alt.concat(*panels, name="networks-pair", description=description)
 
 
 @display.figure
-def intensity(paper: Paper) -> Content:
+def intensity(paper: Paper) -> alt.ConcatChart:
     rows, large = facts.at_batch(paper, None), facts.large_batch(paper)
     fully = set(rows[rows.batch == large].model) & set(chosen_models(paper))
     rows = rows[rows.model.isin(fully)]
@@ -108,19 +113,19 @@ def intensity(paper: Paper) -> Content:
     both = _by_way(rows)
     right = longest([*both.name]) + 20
     width = theme.plot_width(2, right=right, shared=True, unit="FLOP/B")
-    panels: list[Content] = []
+    panels: list[alt.LayerChart] = []
     for way in theme.BOUND_COLORS:
         about: dict[str, Any] = {"title": "intensity", "unit": "FLOP/B", "vertical": True, "shown": not panels}
         y = LogAxis.around(both.intensity, pixels=150, **about)
-        lines, palette = both[both.way == way], theme.accents(both.name)
-        panels.append(forms.curves(lines, "batch", "intensity", "name", y, palette, width, title=way))
+        lines, color = both[both.way == way], by_color("name", theme.accents(both.name), legend=None)
+        panels.append(forms.curves(lines, "batch", "intensity", y, color, width, way))
     description = f"FLOP per byte of {rows.name.nunique()} networks by batch size, as a whole and layer by layer."
-    return figure("networks-intensity", description, row(panels), legend=None)
+    return alt.concat(*panels, name="networks-intensity", description=description)
 
 
 @display.figure
-def roofs(paper: Paper) -> Content:
-    panels: list[Content] = []
+def roofs(paper: Paper) -> alt.ConcatChart:
+    panels: list[alt.LayerChart] = []
     for kind in ("cpu", "gpu"):
         if (found := facts.roof_of(paper, kind)) is None:
             continue
@@ -131,12 +136,14 @@ def roofs(paper: Paper) -> Content:
         both = both.assign(rate=[roof.attainable(at) for at in both.intensity])
         drawn = DrawnRoof.of(roof, f"{precision} ")
         plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 150, both.intensity, both.rate)
-        places = (plane.x, "intensity"), (plane.y, "rate")
         marks = [
-            points(both[both.way == way], *places, *BY_WAY, size=size, tooltip=TOLD)
+            alt.Chart(both[both.way == way]).mark_point(size=size).encode(**BY_WAY)
             for way, size in zip(theme.BOUND_COLORS, (90, 22), strict=True)  # both show where they meet
         ]
-        labels = names(both[both.model.isin(STORY)], "name", *places, tuple(plane.taken()))
-        panels.append(plane.panel(*marks, labels, title=name))
+        panels.append(plane.chart(
+            *(plane.place(each, "intensity", "rate", *TOLD) for each in marks),
+            *plane.names(both[both.model.isin(STORY)], "name", "intensity", "rate"), title=name,
+        ))  # fmt: skip
     description = "Networks at the rates that the roofs of a CPU and of a GPU allow them, by both intensities."
-    return figure("networks-roofs", description, row(display.required(panels, facts.ROOFS.command)))
+    panels = display.required(panels, facts.ROOFS.command)
+    return alt.concat(*panels, name="networks-roofs", description=description)

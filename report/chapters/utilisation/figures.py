@@ -3,6 +3,8 @@
 from math import sqrt
 from typing import Any
 
+import altair as alt
+import numpy as np
 import pandas as pd
 
 from measure.domain.names import model_name
@@ -11,9 +13,8 @@ from measure.domain.words import EAGER
 from report import display
 from report.chapters.utilisation.facts import KEPT, base_cells, batch_sizes, gap_terms, stream_rates
 from report.charts import forms, theme
-from report.charts.axes import Categories, LinearAxis, LogAxis
-from report.charts.marks import boxes, end_names, lines, names, points, rules, texts
-from report.charts.panels import figure, panel, row
+from report.charts.annotations import ONCE, end_names, names, tips
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape
 from report.charts.roofline import DrawnRoof, Plane
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Paper
@@ -38,7 +39,7 @@ def command(sections: str) -> str:
 
 
 @display.figure
-def roofs(paper: Paper) -> dict[str, Any]:
+def roofs(paper: Paper) -> alt.LayerChart:
     machine = display.required(paper.at_hand, command("roofs"))
     roof, batch = machine.roof(BASE_PRECISION), batch_sizes(machine)[2]
     if roof is None or batch is None:
@@ -52,8 +53,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
     drawn = DrawnRoof(roof, f"{BASE_PRECISION} {peak}", f"memory {bandwidth}", caches)
     intensities = [*cells.traffic_intensity, *cells.compulsory_intensity]
     plane = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 280, intensities, cells.flop_per_s)
-    palette = theme.accents(cells.network)
-    x, y, color = (plane.x, "traffic_intensity"), (plane.y, "flop_per_s"), ("network", palette)
+    color = by_color("network", theme.accents(cells.network), legend=None)
     tooltip = [
         ("network", "network", ""), ("flop_per_s", "performance", "FLOP/s"),
         ("traffic_intensity", "layer by layer (FLOP/B)", ".3~g"), ("compulsory_intensity", "whole (FLOP/B)", ".3~g"),
@@ -62,18 +62,23 @@ def roofs(paper: Paper) -> dict[str, Any]:
     rows = cells[columns].sort_values("traffic_intensity")
     rows = rows[rows.index.isin(spread(rows, display.DRAWN).index) | rows.network.isin(theme.ACCENTS)]
     named = set(rows.network.iloc[::3]) | theme.ACCENTS.keys()
-    marks = [
-        rules(rows, x, y, x2="compulsory_intensity", color=color, width=0.6),
-        points(rows, (plane.x, "compulsory_intensity"), y, color, hollow=True, size=28, tooltip=tooltip),
-        points(rows, x, y, color, tooltip=tooltip),
-        names(rows[rows.network.isin(named)], "network", x, y, tuple(plane.taken())),
-    ]
-    description = f"{len(rows)} networks at batch size {batch} under the measured roofs, all of them below the line."
-    return figure("utilisation-roofs", description, plane.panel(*marks), legend=None)
+    places = ("traffic_intensity", "flop_per_s")
+    base = alt.Chart(rows).encode(color=color)
+    whole = base.mark_point(filled=False, fill=theme.PAPER, strokeWidth=1.5, size=28)
+    return plane.chart(
+        base.mark_rule(strokeWidth=0.6).encode(
+            plane.x("traffic_intensity"), plane.y("flop_per_s"), x2="compulsory_intensity"
+        ),
+        plane.place(whole, "compulsory_intensity", "flop_per_s", *tooltip),
+        plane.place(base.mark_point(), *places, *tooltip),
+        *plane.names(rows[rows.network.isin(named)], "network", *places),
+        name="utilisation-roofs",
+        description=f"{len(rows)} networks at batch size {batch} under the measured roofs, all of them below the line.",
+    )  # fmt: skip
 
 
 @display.figure
-def gap(paper: Paper) -> dict[str, Any]:
+def gap(paper: Paper) -> alt.LayerChart:
     """Draw each profiled latency as a bar of four terms, at the batch size of the gap."""
     machine = display.required(paper.at_hand, command("operators"))
     batch = batch_sizes(machine)[2]
@@ -82,7 +87,7 @@ def gap(paper: Paper) -> dict[str, Any]:
     terms = spread(display.required(terms, command("workload roofs operators")), display.DRAWN)
     outside = TERMS["outside_s"] if machine.chip_kind == "cpu" else HOST
     palette = dict(zip([*TERMS.values(), HOST], COLORS, strict=True))
-    rows = [
+    rows = pd.DataFrame(
         {
             "network": model_name(cell.model), "term": outside if column == "outside_s" else name,
             "share": getattr(cell, column) / cell.latency_s, "time_s": getattr(cell, column),
@@ -90,26 +95,28 @@ def gap(paper: Paper) -> dict[str, Any]:
         }
         for cell in each(terms)
         for column, name in TERMS.items()
-    ]  # fmt: skip
+    )  # fmt: skip
     tooltip = [("network", "network", ""), ("term", "term", ""), ("share", "share", ".0%"), ("time_s", "time", "s")]
-    content = forms.stacked_bars(
-        rows, "network", "term", "share", palette, note="latency", step=13, tooltip=tooltip, width=theme.HALF_WIDTH
-    )
-    y = Categories.steps((line["network"] for line in rows), 13)
-    x = LinearAxis(low=0, high=1, pixels=content["width"], format="%")
+    chart = forms.stacked_bars(
+        rows, "network", "term", "share", palette, note="latency", step=13, tooltip=tooltip, width=theme.HALF_WIDTH,
+        name="utilisation-gap",
+        description=f"Bars of four terms that sum to the latency of {len(terms)} networks at batch size {batch}.",
+    )  # fmt: skip
+    y = Categories.steps(rows.network, 13)
+    x = LinearAxis(low=0, high=1, pixels=chart.width, format="%")
     before = (terms.whole_s + terms.between_s) / terms.latency_s
     hatching = [
         {"network": model_name(cell.model), "at": start + 7 / x.pixels * stroke, "stroke": "/"}
         for cell, start in zip(each(terms), before, strict=True)
         for stroke in range(1, int(cell.outside * x.pixels / 7))
     ]
-    content["layer"].append(texts(hatching, "stroke", (x, "at"), (y, "network"), theme.PAPER, size=12))
-    description = f"Bars of four terms that sum to the latency of {len(terms)} networks at batch size {batch}."
-    return figure("utilisation-gap", description, content)
+    strokes = alt.Chart(pd.DataFrame(hatching, columns=["network", "at", "stroke"])).mark_text(color=theme.PAPER, size=12)
+    chart += strokes.encode(x("at"), y("network"), text="stroke:N")
+    return chart
 
 
 @display.figure
-def throughput(paper: Paper) -> dict[str, Any]:
+def throughput(paper: Paper) -> alt.ConcatChart:
     machine = display.required(paper.at_hand, command("inference"))
     small = batch_sizes(machine)[1]
     titles = {EAGER: "as PyTorch comes", KEPT: "freed memory kept"}
@@ -127,27 +134,30 @@ def throughput(paper: Paper) -> dict[str, Any]:
     cells = cells[cells.network.isin({*drawn, *theme.ACCENTS})]
     shown = sorted(dict.fromkeys(cells.network), key=lambda name: name in theme.ACCENTS)  # the coloured ones on top
     cells = cells.set_index("network").loc[shown].reset_index()[["network", "variant", "batch", "ratio"]]
-    palette = theme.accents(shown)
+    color = by_color("network", theme.accents(shown), legend=None)
     width = theme.plot_width(2, right=53, shared=True, figure=theme.HALF_WIDTH)  # names right of the last panel alone
-    panels: list[dict[str, Any]] = []
+    panels: list[alt.LayerChart] = []
     for variant, title in titles.items():
         rows = cells[cells.variant == variant]
         x = LogAxis.of_batches(cells.batch, width)
         about: dict[str, Any] = {"title": f"speed over batch size {small}", "vertical": True, "shown": not panels}
         y = LinearAxis.around([*cells.ratio, 1], pixels=150, **about)
-        places, color = ((x, "batch"), (y, "ratio")), ("network", palette)
         tooltip = [("network", "network", ""), ("batch", "batch size", "d"), ("ratio", "ratio", ".2f")]
-        marks = [rules([{}], y=(y, 1), color=theme.MUTED, dash=True), lines(rows, *places, color, "network", width=1)]
+        base = alt.Chart(rows).encode(x("batch"), y("ratio"), color=color)
         ends = rows[rows.network.isin(theme.ACCENTS)].sort_values("batch").drop_duplicates("network", keep="last")
-        marks.append(points(rows, *places, color, size=20, tooltip=tooltip))
-        marks += [end_names(ends, "network", *places)] if panels else []
-        panels.append(panel(marks, title))
+        panels.append(alt.layer(
+            alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(y(1)),
+            base.mark_line(strokeWidth=1).encode(detail="network:N"),
+            tips(base.mark_point(size=20), *tooltip),
+            *(end_names(ends, "network", x("batch"), y("ratio")) if panels else []),
+            title=title, width=width, height=y.pixels,
+        ))  # fmt: skip
     description = f"Throughput by batch size over that at batch size {small} for {len(shown)} networks."
-    return figure("utilisation-throughput", description, row(panels), legend=None)
+    return alt.concat(*panels, name="utilisation-throughput", description=description)
 
 
 @display.figure
-def kept(paper: Paper) -> dict[str, Any]:
+def kept(paper: Paper) -> alt.LayerChart:
     """Draw the speed gained by keeping memory against the system's share, with the gain expected of that share."""
     machine = display.required(paper.at_hand, command("inference operators"))
     gains = base_cells(machine, KEPT)[["model", "batch", "speed_up", "speed_up_low", "speed_up_high"]]
@@ -162,25 +172,26 @@ def kept(paper: Paper) -> dict[str, Any]:
     x = LinearAxis.around(rows.outside, pixels=theme.plot_width(figure=theme.HALF_WIDTH), **about)
     top = 1.25 * rows.speed_up.max()  # some intervals reach farther
     y = LinearAxis.around([0.8, top], pixels=140, zero=False, title="speed, memory kept", vertical=True)
-    curve = [{"share": share, "gain": 1 / (1 - share)} for share in (x.high * step / 60 for step in range(61))]
-    certain = rows.dropna(subset="speed_up_low")
-    places, color = ((x, "outside"), (y, "speed_up")), ("size", theme.batches(rows.batch))
+    curve = pd.DataFrame({"share": np.linspace(0, x.high, 61)}).assign(gain=lambda at: 1 / (1 - at.share))
+    color = by_color("size", theme.batches(rows.batch), title="batch size")
     tooltip = [
         ("network", "network", ""), ("size", "batch size", ""), ("outside", "system", ".0%"),
         ("speed_up", "gain", ".2f"),
     ]  # fmt: skip
-    marks = [
-        rules(certain, (x, "outside"), (y, "speed_up_low"), y2="speed_up_high", color=color, width=0.7),
-        lines(curve, (x, "share"), (y, "gain"), dash=True),
-        points(rows, *places, color, tooltip=tooltip),
-        names(rows.nlargest(9, "outside"), "network", *places),
-    ]
-    description = "The more of a call the operating system takes, the more keeping memory gains."
-    return figure("utilisation-kept", description, panel(marks), legend="batch size")
+    places = x("outside"), y("speed_up")
+    intervals = alt.Chart(rows.dropna(subset="speed_up_low")).mark_rule(strokeWidth=0.7)
+    return alt.layer(
+        intervals.encode(x("outside"), y("speed_up_low"), y2="speed_up_high", color=color),
+        alt.Chart(curve).mark_line(strokeDash=theme.DASH).encode(x("share"), y("gain")),
+        tips(alt.Chart(rows).mark_point().encode(*places, color=color), *tooltip),
+        *names(rows.nlargest(9, "outside"), "network", *places),
+        width=x.pixels, height=y.pixels, name="utilisation-kept",
+        description="The more of a call the operating system takes, the more keeping memory gains.",
+    )  # fmt: skip
 
 
 @display.figure
-def streams(paper: Paper) -> dict[str, Any]:
+def streams(paper: Paper) -> alt.LayerChart:
     machine = display.required(paper.at_hand, command("operators"))
     roof, (first, _, large) = machine.roof(BASE_PRECISION), batch_sizes(machine)
     moved = [stream_rates(paper, machine, batch) for batch in {first, large} if batch]
@@ -200,36 +211,40 @@ def streams(paper: Paper) -> dict[str, Any]:
     memory = roof.bandwidth_byte_per_s
     axis = LogAxis.around([*ends, memory], pixels=theme.plot_width(left=room), title="bytes moved", unit="B/s")
     palette = theme.batches(int(line["batch"]) for line in rows)
-    fields = ("kind", "rate", "low", "high")
-    content = forms.dots(rows, *fields, axis, "batch", palette, reference=memory, step=26)
-    description = "Bytes a second that kinds of operators move, against the bandwidth of memory as a dashed line."
-    return figure("utilisation-streams", description, content, legend="batch size")
+    return forms.dots(
+        pd.DataFrame(rows), "kind", ("rate", "low", "high"), axis, "batch", palette, reference=memory, step=26,
+        legend="batch size", name="utilisation-streams",
+        description="Bytes a second that kinds of operators move, against the bandwidth of memory as a dashed line.",
+    )  # fmt: skip
 
 
 @display.figure
-def sweep(paper: Paper) -> dict[str, Any]:
+def sweep(paper: Paper) -> alt.LayerChart:
     machine = display.required(paper.at_hand, command("roofs"))
     found = display.required(machine.levels, command("roofs"))
     rows = sustained(machine.roof_measurements, STREAMS).sort_values("size")
     rows = rows.assign(stream=rows.roof_kernel.map(STREAMS), byte=rows["size"].astype(float))
     x = LogAxis.around(rows.byte, pixels=theme.plot_width(unit="B/s"), title="working set", unit="B")
     y = LogAxis.around(rows.byte_per_s, (0.06, 0.14), pixels=260, title="bandwidth", unit="B/s", vertical=True)
-    levels = [
+    levels = pd.DataFrame(
         {
             "name": level.name, "first": level.first_byte, "last": level.last_byte,
             "middle": sqrt(level.first_byte * level.last_byte), "top": y.value(10),
         }
         for level in found
-    ]  # fmt: skip
-    places, color = ((x, "byte"), (y, "byte_per_s")), ("stream", theme.STREAM_COLORS)
+    )  # fmt: skip
     tooltip = [("stream", "stream", ""), ("byte", "working set", "B"), ("byte_per_s", "bandwidth", "B/s")]
-    drawn = rows[["stream", "byte", "byte_per_s"]]
-    marks = [
-        boxes(levels, (x, "first"), None, x2="last", color=theme.GRID, opacity=0.6),
-        *(rules([{}], x=(x, float(cache.byte)), color=theme.MUTED, dash=True) for cache in machine.caches),
-        lines(drawn, *places, color),
-        points(drawn, *places, color, ("stream", theme.shapes(theme.STREAM_COLORS)), size=25, tooltip=tooltip),
-        texts(levels, "name", (x, "middle"), (y, "top")),
-    ]
-    description = f"Bandwidth of {len(STREAMS)} streams falls in {len(levels)} steps as the working set grows."
-    return figure("utilisation-sweep", description, panel(marks), legend="")
+    drawn = alt.Chart(rows[["stream", "byte", "byte_per_s"]])
+    drawn = drawn.encode(x("byte"), y("byte_per_s"), color=by_color("stream", theme.STREAM_COLORS))
+    points = drawn.mark_point(size=25).encode(shape=by_shape("stream", theme.shapes(theme.STREAM_COLORS)))
+    return alt.layer(
+        alt.Chart(levels).mark_rect(color=theme.GRID, opacity=0.6).encode(x("first"), x2="last"),
+        *(
+            alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(float(cache.byte)))
+            for cache in machine.caches
+        ),
+        drawn.mark_line(), tips(points, *tooltip),
+        alt.Chart(levels).mark_text().encode(x("middle"), y("top"), text="name:N"),
+        width=x.pixels, height=y.pixels, name="utilisation-sweep",
+        description=f"Bandwidth of {len(STREAMS)} streams falls in {len(levels)} steps as the working set grows.",
+    )  # fmt: skip
