@@ -3,9 +3,11 @@
 from html import escape
 from typing import Any
 
-from report.charts import theme
+import altair as alt
+import pandas as pd
+
 from report.charts.drawing import picture
-from report.charts.panels import figure
+from report.charts.panels import specified
 from report.charts.roofline import DrawnRoof, Plane
 
 WIDTH, HEIGHT = 440.0, 260.0
@@ -20,10 +22,10 @@ def load_ipython_extension(shell: Any) -> None:
 def as_html(answer: Any) -> str:
     """Return an answer's text, and its roofline if it has one."""
     chart = draw(answer)
-    return f"<pre>{escape(str(answer))}</pre>" + ("" if chart is None else picture(chart))
+    return f"<pre>{escape(str(answer))}</pre>" + ("" if chart is None else picture(specified(chart)))
 
 
-def draw(answer: Any) -> dict[str, Any] | None:
+def draw(answer: Any) -> alt.LayerChart | None:
     """Draw the cells of a ``ModelAnswer`` under the roofs of its machine; None without a roof or a timed cell."""
     demands = {(each.batch, each.precision): each for each in answer.demands}
     cells = [
@@ -44,7 +46,10 @@ def draw(answer: Any) -> dict[str, Any] | None:
         return None
     intensities, rates = ([cell[column] for cell in cells] for column in ("intensity", "rate"))
     plane = Plane.over(roofs, WIDTH, HEIGHT, intensities, rates)
-    tips = [("name", "cell", ""), ("rate", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B")]
-    marks = plane.points(cells, "name", "intensity", "rate", color=theme.BLUE, tooltip=tips)
+    points = plane.place(
+        alt.Chart(pd.DataFrame(cells)).mark_point(), "intensity", "rate",
+        ("name", "cell", ""), ("rate", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
+    )  # fmt: skip
     title = f"{answer.model} on {answer.environment.name}"
-    return figure("answer", title, plane.panel(marks, title=title))
+    named = plane.names(pd.DataFrame(cells), "name", "intensity", "rate")
+    return plane.chart(points, *named, title=title, name="answer", description=title)

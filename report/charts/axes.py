@@ -234,6 +234,12 @@ def by_shape(field: str, palette: Mapping[str, str], **about: Any) -> alt.Shape:
     return alt.Shape(field=field, type="nominal", scale=_scale(palette), **about)
 
 
+def by_size(field: str, largest: float) -> alt.Size:
+    """Return the encoding of a value as the area of a mark; at ``largest`` it is ``theme.LARGEST`` pixels."""
+    scale = {"domain": [0, largest], "range": [0, theme.LARGEST], "clamp": True}
+    return alt.Size(field=field, type="quantitative", scale=scale, legend=None)
+
+
 def _scale(palette: Mapping[str, str]) -> Any:
     return {"domain": [*palette], "range": [*palette.values()]}
 

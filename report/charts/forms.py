@@ -27,7 +27,7 @@ SIDE = 208.0  # pixels: the width of a matrix
 
 def stacked_bars(
     rows: pd.DataFrame, name: str, kind: str, share: str, palette: Mapping[str, str], axis: LinearAxis | None = None,
-    note: str = "", step: float = 20, labels: bool = True, tooltip: Sequence[Tip] = (),
+    /, note: str = "", step: float = 20, labels: bool = True, tooltip: Sequence[Tip] = (),
     width: float = theme.FULL_WIDTH, **about: Any,
 ) -> alt.LayerChart:  # fmt: skip
     """Draw a bar for each name, in the order of the rows, stacked by kind in the order of the palette.
@@ -50,7 +50,7 @@ def stacked_bars(
 
 
 def dots(
-    rows: pd.DataFrame, name: str, ends: tuple[str, str, str], axis: LinearAxis | LogAxis, series: str = "",
+    rows: pd.DataFrame, name: str, ends: tuple[str, str, str], axis: LinearAxis | LogAxis, /, series: str = "",
     palette: Mapping[str, str] | None = None, ticks: Mapping[str, str] | None = None, reference: float | None = None,
     step: float = 20, tooltip: Sequence[Tip] = (), legend: str = "", **about: Any,
 ) -> alt.LayerChart:  # fmt: skip

@@ -72,9 +72,9 @@ def specified(chart: Any) -> Content:
     for panel in drawn.get("concat", [drawn]):
         panel |= {"width": panel.get("width", theme.plot_width()), "height": panel.get("height", 200)}
     _hand_down(drawn, {"values": []})
+    encodings = [leaf["encoding"].get(channel) for leaf, *_ in _leaves(drawn) for channel in ("color", "shape")]
+    titles = [each.get("title") or "" for each in encodings if each and each.get("legend", "") is not None]
     for channel in ("color", "shape"):
-        using = [leaf["encoding"][channel] for leaf, *_ in _leaves(drawn) if channel in leaf["encoding"]]
-        titles = [each.get("title") or "" for each in using if each.get("legend", "") is not None]
         _share(drawn, channel, titles[0] if titles else None)
     return _finished(drawn)
 

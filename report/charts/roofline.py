@@ -2,7 +2,8 @@
 
 roof = DrawnRoof.of(Roofline(peak, bandwidth), "fp32 ")
 plane = Plane.over([roof], plot_width(), 380)
-figure("plane", "Networks under the roof.", plane.panel(plane.points(rows, "name", "intensity", "flop_per_s")))
+points = plane.place(alt.Chart(rows).mark_point(), "intensity", "flop_per_s")
+plane.chart(points, *plane.names(rows, "name", "intensity", "flop_per_s"), name="plane")
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,11 +17,9 @@ import pandas as pd
 
 from measure.domain.roofs import Roofline
 from report.charts import annotations, theme
-from report.charts.annotations import tips
-from report.charts.axes import LogAxis
+from report.charts.annotations import NAMES, tips
+from report.charts.axes import LogAxis, by_size
 from report.charts.labels import Box, along, text_size
-from report.charts.marks import NAMES, Layer, Tooltip, band, lines, names, points, texts
-from report.charts.panels import Content, panel
 from report.markdown import si
 
 
@@ -83,20 +82,6 @@ class Plane:
         """Name points clear of the roofs and their texts; ``size`` is that of `annotations.names`."""
         return annotations.names(rows, text, self.x(intensity), self.y(rate), tuple(self.taken()), size)
 
-    def panel(self, *layers: Layer, title: str = "") -> Content:
-        shaded = isfinite(self.roofs[0].roofline.bandwidth_byte_per_s)
-        return panel([*(self._regimes() if shaded else []), *self._lines(), *self._texts(), *layers], title)
-
-    def points(
-        self, rows: Any, name: str, intensity: str, rate: str, named: bool = True, tooltip: Tooltip = (), **options: Any
-    ) -> Layer:
-        """Return points with their names; the options are those of `marks.points`."""
-        places = (self.x, intensity), (self.y, rate)
-        told = [("name", "network", ""), (intensity, "intensity", "FLOP/B"), (rate, "performance", "FLOP/s")]
-        options["tooltip"] = tooltip or told
-        named_by = [names(rows, name, *places, tuple(self.taken()), options.get("size", 0))] if named else []
-        return {"layer": [points(rows, *places, **options), *named_by]}
-
     def taken(self) -> Iterator[Box]:
         """Yield the boxes of the roofs and their texts, which no name may cover."""
         for _, line in (each for roof in self.roofs for each in roof.slopes):
@@ -111,8 +96,8 @@ class Plane:
             for across in range(0, int(width / sqrt(1 + slope**2)) if slope else 0, 6):  # steps along the slope
                 yield Box(x + across, y - slope * across - 1.5 * height, x + across + 8, y - slope * across)
 
-    def groups(self, rows: Any, kind: str, heading: str, whole: str, title: str, **options: Any) -> Content:
-        """Return a panel of groups of operators, their area the ``share`` that they take of a whole.
+    def groups(self, rows: pd.DataFrame, kind: str, heading: str, whole: str, **encodings: Any) -> alt.Chart:
+        """Return points for groups of operators, their area the ``share`` that they take of a whole.
 
         Where rows have a ``network``, it is told too.
         """
@@ -124,15 +109,15 @@ class Plane:
             ("flop_per_s", "performance", "FLOP/s"), ("attained", "of the roof", ".0%"),
             ("intensity", "intensity", "FLOP/B"),
         ]  # fmt: skip
-        shown = rows[[field for field, *_ in told]]
-        marks = self.points(shown, kind, "intensity", "flop_per_s", size=("share", 1.0), tooltip=told, **options)
-        return self.panel(marks, title=title)
+        points = alt.Chart(rows[[field for field, *_ in told]]).mark_point(opacity=0.7)
+        return self.place(points.encode(size=by_size("share", 1.0), **encodings), "intensity", "flop_per_s", *told)
 
-    def levels(self, speeds: Mapping[str, float]) -> Layer:
+    def levels(self, speeds: Mapping[str, float]) -> alt.Chart:
         """Return the slopes of levels of memory, in B/s each, up to the first roof's peak."""
         roofs = {level: Roofline(self.roofs[0].roofline.peak_flop_per_s, speed) for level, speed in speeds.items()}
         corners = [corner | {"level": level} for level, line in roofs.items() for corner in self._corners(line)[:2]]
-        return lines(corners, (self.x, "intensity"), (self.y, "rate"), theme.VERMILION, "level", dash=True)
+        lines = alt.Chart(pd.DataFrame(corners)).mark_line(color=theme.VERMILION, strokeDash=theme.DASH)
+        return lines.encode(self.x("intensity"), self.y("rate"), detail="level:N")
 
     def _corners(self, line: Roofline) -> list[dict[str, float]]:
         """Return the points between which a roof is straight, those on the plane alone."""
@@ -180,16 +165,6 @@ class Plane:
                 text = text.mark_text(color=theme.MUTED, align=align, baseline="bottom", dx=shift)
                 yield text.encode(*places, text="text:N")
 
-    def _lines(self) -> Iterator[Layer]:
-        """Yield the roofs, and the slopes of their caches up to the peak."""
-        rows: tuple[list[Any], list[Any]] = ([], [])
-        for roof in self.roofs:
-            for number, (text, line) in enumerate(roof.slopes):
-                about = {"roof": " ".join(filter(None, (roof.peak, text)))}
-                rows[number > 0].extend(about | corner for corner in self._corners(line)[: 2 if number else None])
-        for drawn, (color, width) in zip(rows, ((theme.INK, 1.6), (theme.MUTED, 1)), strict=True):
-            yield lines(drawn, (self.x, "intensity"), (self.y, "rate"), color, "roof", width=width)
-
     def _placed(self) -> Iterator[dict[str, Any]]:
         """Yield the texts of the roofs: over the right end of a flat part, and along the foot of a slope."""
         for roof in self.roofs:
@@ -202,26 +177,3 @@ class Plane:
                     rise = self.y.pixel(foot["rate"]) - self.y.pixel(end["rate"])
                     slope = rise / (self.x.pixel(end["intensity"]) - self.x.pixel(foot["intensity"]))
                     yield {"text": text, "intensity": at, "rate": line.attainable(at), "slope": slope}
-
-    def _texts(self) -> Iterator[Layer]:
-        for row in self._placed():
-            turned: dict[str, Any] = {"angle": -degrees(atan(row["slope"])) % 360} if row["slope"] else {}
-            align = "left" if row["slope"] else "right"
-            places = (self.x, "intensity"), (self.y, "rate")
-            yield texts([row], "text", *places, align=align, dy=-4, baseline="bottom", **turned)
-
-    def _regimes(self) -> Iterator[Layer]:
-        """Shade and name what lies under the first roof, left and right of its ridge."""
-        line = self.roofs[0].roofline
-        ridge = min(max(line.ridge_flop_per_byte, self.x.low), self.x.high)
-        places = (self.x, "intensity"), (self.y, "rate")
-        for regime, start, end, edge, shift, align in (
-            ("memory-bound", self.x.low, ridge, ridge, -8, "right"),
-            ("compute-bound", ridge, self.x.high, ridge, 8, "left"),
-        ):
-            corners = [{"intensity": at, "rate": line.attainable(at), "floor": self.y.low} for at in (start, end)]
-            shaded = [band(corners, *places, "floor", theme.REGIME_COLORS[regime])]
-            if self.x.pixel(end) - self.x.pixel(start) > text_size(regime, theme.LABEL_SIZE)[0] + 12:
-                foot = [{"text": regime, "intensity": edge, "rate": self.y.value(self.y.pixels - 6)}]
-                shaded.append(texts(foot, "text", *places, theme.MUTED, align, baseline="bottom", dx=shift))
-            yield {"description": NAMES, "layer": shaded}

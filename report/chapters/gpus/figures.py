@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 from measure.domain.step_parts import ARITHMETIC, MEMORY
@@ -10,10 +11,9 @@ from report import display, host
 from report.chapters.gpus import memory, traced
 from report.chapters.gpus.facts import changes
 from report.charts import theme
-from report.charts.axes import Categories, LinearAxis, LogAxis
+from report.charts.annotations import ONCE, names, tips
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_size
 from report.charts.forms import dots
-from report.charts.marks import boxes, names, points, rules
-from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import Paper, published
 from report.paper.chips import short_name
@@ -24,7 +24,7 @@ STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
 
 
 @display.figure
-def roofs(paper: Paper) -> dict[str, Any]:
+def roofs(paper: Paper) -> alt.ConcatChart:
     best = display.required(published.best_timed(paper.published), SOURCE.command)
     rows, drawn = best.of_usual_size, DrawnRoof.of(best.roof)
     named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
@@ -36,17 +36,20 @@ def roofs(paper: Paper) -> dict[str, Any]:
         marks = rows[["flop_per_s"]].assign(
             name=rows.model.map(network_name), label=rows.model.map(named).fillna(""), intensity=intensity
         )
-        fields = ("label", "intensity", "flop_per_s")
-        cloud = plane.points(marks, *fields, named=False, color=theme.BOUND_COLORS[bound], size=12)
-        labels = plane.points(marks[marks.label != ""], *fields, color=theme.INK, size=30)
-        panels.append(plane.panel(cloud, labels, title=f"{short_name(best.device)}, {bound}"))
+        labelled, places = marks[marks.label != ""], ("intensity", "flop_per_s")
+        panels.append(plane.chart(
+            plane.place(alt.Chart(marks).mark_point(color=theme.BOUND_COLORS[bound], size=12), *places),
+            plane.place(alt.Chart(labelled).mark_point(color=theme.INK, size=30), *places),
+            *plane.names(labelled, "label", *places, 30),
+            title=f"{short_name(best.device)}, {bound}",
+        ))  # fmt: skip
     middles = [f"{bound} {intensity.median():.0f} FLOP/B" for bound, intensity in found.items()]
     description = f"{len(rows)} networks under the roof of the {best.device}. Middle intensities: {', '.join(middles)}."
-    return figure("gpus-roofs", description, row(panels), legend=None)
+    return alt.concat(*panels, name="gpus-roofs", description=description)
 
 
 @display.figure
-def gains(paper: Paper) -> dict[str, Any]:
+def gains(paper: Paper) -> alt.LayerChart:
     """Draw a row for each change: eight networks in ten, half of them, the middle one, and what bounds promise."""
     rows = display.required(changes(paper), SOURCE.command)
     y = Categories.steps(rows.name, 18)
@@ -56,47 +59,45 @@ def gains(paper: Paper) -> dict[str, Any]:
         ("name", "change", ""), ("networks", "networks", "d"), ("low", "a tenth gains less", ".3~g"),
         ("speed", "typical gain", ".3~g"), ("high", "a tenth gains more", ".3~g"),
     ]  # fmt: skip
-    promised = [
-        {"name": each.name, "roofline": bound, "promised": getattr(each, column)}
-        for each in rows.itertuples(index=False)
-        for column, bound in zip(("whole", "layers"), theme.BOUND_COLORS, strict=True)
-        if pd.notna(getattr(each, column))
-    ]  # fmt: skip
+    promised = rows.rename(columns=dict(zip(("whole", "layers"), theme.BOUND_COLORS, strict=True)))
+    promised = promised.melt("name", list(theme.BOUND_COLORS), "roofline", "promised", ignore_index=False)
+    promised = promised.dropna().sort_index(kind="stable")
     layers = [
-        rules([{}], x=(x, 1), color=theme.MUTED, dash=True),
-        rules(rows, (x, "low"), (y, "name"), x2="high", color=theme.GREY, width=2),
-        boxes(rows, (x, "quarter"), (y, "name"), x2="three_quarters", color=theme.GREY, tooltip=told),
-        rules(rows, (x, "speed"), (y, "name"), color=theme.PAPER, width=3, tick=14),
+        alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1)),
+        alt.Chart(rows).mark_rule(color=theme.GREY, strokeWidth=2).encode(x("low"), y("name"), x2="high"),
+        tips(alt.Chart(rows).mark_rect(color=theme.GREY).encode(x("quarter"), y("name"), x2="three_quarters"), *told),
+        alt.Chart(rows).mark_tick(color=theme.PAPER, thickness=3, size=14).encode(x("speed"), y("name")),
     ]
-    if promised:
-        said = [("name", "change", ""), ("roofline", "roofline", ""), ("promised", "promised gain", ".3~g")]
-        color = ("roofline", theme.BOUND_COLORS)
-        layers.append(points(promised, (x, "promised"), (y, "name"), color, "diamond", size=80, tooltip=said))
+    if len(promised):
+        color = by_color("roofline", theme.BOUND_COLORS, title="promised by roofline")
+        points = alt.Chart(promised).mark_point(shape="diamond", size=80).encode(x("promised"), y("name"), color=color)
+        said = ("name", "change", ""), ("roofline", "roofline", ""), ("promised", "promised gain", ".3~g")
+        layers.append(tips(points, *said))
     description = "; ".join(f"{each.name}: {each.speed:.2f} times as fast" for each in rows.itertuples(index=False))
-    legend = "promised by roofline" if promised else None
-    return figure("gpus-gains", description, panel(layers), legend)
+    return alt.layer(*layers, width=x.pixels, height=y.pixels, name="gpus-gains", description=description)
 
 
 @display.figure
-def single(paper: Paper) -> dict[str, Any]:
+def single(paper: Paper) -> alt.ConcatChart:
     """Draw the time of one input against its FLOP, and against the operators that the network calls."""
     rows = display.required(host.singles(paper), host.COMMAND)
     y = LogAxis.around(rows.latency_s, pixels=150, title="time of one input", unit="s", vertical=True)
     panels = []
     for column, title, unit in (("flop", "FLOP of the input", "FLOP"), ("calls", "operators called", "")):
         x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=title, unit=unit)
-        place, ends = ((x, column), (y, "latency_s")), rows.dropna(subset="latency_low_s")
+        places, ends = (x(column), y("latency_s")), alt.Chart(rows.dropna(subset="latency_low_s"))
         told = [("name", "network", ""), (column, title, unit or "d"), ("latency_s", "time", "s")]
-        panels.append(panel([
-            rules(ends, (x, column), (y, "latency_low_s"), y2="latency_high_s", color=theme.GREY),
-            points(rows, *place, theme.BLUE, size=34, tooltip=told), names(rows, "name", *place),
-        ]))  # fmt: skip
+        panels.append(alt.layer(
+            ends.mark_rule(color=theme.GREY).encode(x(column), y("latency_low_s"), y2="latency_high_s"),
+            tips(alt.Chart(rows).mark_point(size=34).encode(*places), *told), *names(rows, "name", *places),
+            width=x.pixels, height=y.pixels,
+        ))  # fmt: skip
     description = f"Time of one input in {len(rows)} networks, against their FLOP and the operators that they call."
-    return figure("gpus-single", description, row(panels), legend=None)
+    return alt.concat(*panels, name="gpus-single", description=description)
 
 
 @display.figure
-def other_memory(paper: Paper) -> dict[str, Any]:
+def other_memory(paper: Paper) -> alt.LayerChart:
     """Draw how much faster kinds of layer are on the GPU with the faster memory, against their share of the roof."""
     rows, pair = display.required(memory.kinds(paper), host.COMMAND), memory.memories(paper)
     rows = rows[["network", "kind", "gain", "share", "roof_share", "bound"]].sort_values("share", ascending=False)
@@ -109,17 +110,20 @@ def other_memory(paper: Paper) -> dict[str, Any]:
         ("roof_share", "of the roof on the first", ".0%"), ("share", "share of the time", ".1%"),
     ]  # fmt: skip
     palette = {MEMORY: theme.BLUE, ARITHMETIC: theme.VERMILION}
-    place = ((x, "roof_share"), (y, "gain"))
-    layers = [rules([{}], y=(y, each), color=theme.MUTED, dash=each != 1) for each in (1, promised)]
-    size = ("share", 0.6)
-    layers.append(points(rows, *place, ("bound", palette), size=size, tooltip=told))
-    layers.append(names(rows.assign(label=rows.kind.mask(rows.kind.duplicated(), "")), "label", *place, size=size))
+    places, color = (x("roof_share"), y("gain")), by_color("bound", palette, title="bound by")
+    points = alt.Chart(rows).mark_point(opacity=0.7).encode(*places, color=color, size=by_size("share", 0.6))
+    labels = rows.assign(label=rows.kind.mask(rows.kind.duplicated(), ""))
     description = "; ".join(f"{each.kind} of {each.network} {each.gain:.2f}" for each in rows.itertuples(index=False))
-    return figure("gpus-memory", description, panel(layers), legend="bound by")
+    return alt.layer(
+        alt.Chart(ONCE).mark_rule(color=theme.MUTED).encode(y(1)),
+        alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(y(promised)),
+        tips(points, *told), *names(labels, "label", *places, size=("share", 0.6)),
+        width=x.pixels, height=y.pixels, name="gpus-memory", description=description,
+    )  # fmt: skip
 
 
 @display.figure
-def delivered(paper: Paper) -> dict[str, Any]:
+def delivered(paper: Paper) -> alt.ConcatChart:
     streams, products = paper.published.bandwidths, paper.published.products
     printed = paper.chips.drop_duplicates("chip").set_index("chip").bandwidth_byte_per_s
     streams = streams[(streams.benchmark == "gpu-stream") & streams.stream.isin(STREAMS)]
@@ -137,17 +141,16 @@ def delivered(paper: Paper) -> dict[str, Any]:
         known = known.assign(name=known.device.map(short_name), low=None, high=None)
         x = LinearAxis.around([1, *known.share], pixels=theme.plot_width(2, left=130), title=title, format="%")
         told = [("name", "device", ""), ("what", "kind", ""), ("share", title, ".0%")]
-        fields = ("name", "share", "low", "high")
-        panels.append(dots(known, *fields, x, "what", palette, reference=1, step=16, tooltip=told))
+        ends = ("share", "low", "high")
+        panels.append(dots(known, "name", ends, x, "what", palette, reference=1, step=16, tooltip=told))
     counts = streams.device.nunique(), products.device.nunique()
     description = "Shares that {} devices deliver in streams, {} in products.".format(*counts)
-    content = row(panels)
-    content["resolve"]["scale"]["yOffset"] = "independent"  # each panel has its own series
-    return figure("gpus-delivered", description, content)
+    own = alt.Resolve(scale=alt.LegendResolveMap(yOffset="independent"))  # each panel has its own series
+    return alt.concat(*panels, resolve=own, name="gpus-delivered", description=description)
 
 
 @display.figure
-def kinds(paper: Paper) -> dict[str, Any]:
+def kinds(paper: Paper) -> alt.LayerChart:
     """Draw each kind's time on the second GPU over that on the first, and what bandwidths and peaks promise."""
     rows = display.required(traced.ratios(paper)).sort_values("share", ascending=False)
     rows = rows[["network", "kind", "ratio", "share", "roof_share", "roof_share_other"]]
@@ -161,15 +164,22 @@ def kinds(paper: Paper) -> dict[str, Any]:
         ("share", "share of the step on the first", ".1%"), ("roof_share", "of the roof on the first", ".0%"),
         ("roof_share_other", "of the roof on the second", ".0%"),
     ]  # fmt: skip
-    layers = [rules([{}], x=(x, 1), color=theme.MUTED)]
-    layers += [rules([{}], x=(x, 1 / each), color=theme.MUTED, dash=True) for each in promised]
-    layers.append(points(rows, (x, "ratio"), (y, "kind"), ("network", palette), size=("share", 0.6), tooltip=told))
+    points = alt.Chart(rows).mark_point(opacity=0.7).encode(x("ratio"), y("kind"), size=by_size("share", 0.6))
     ends = f"from {rows.ratio.min():.2f} to {rows.ratio.max():.2f}"
-    return figure("gpus-kinds", f"Ratios of times of {len(rows)} kinds of layer, {ends}.", panel(layers))
+    return alt.layer(
+        alt.Chart(ONCE).mark_rule(color=theme.MUTED).encode(x(1)),
+        *(
+            alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1 / each))
+            for each in promised
+        ),
+        tips(points.encode(color=by_color("network", palette)), *told),
+        width=x.pixels, height=y.pixels, name="gpus-kinds",
+        description=f"Ratios of times of {len(rows)} kinds of layer, {ends}.",
+    )  # fmt: skip
 
 
 @display.figure
-def traced_roofs(paper: Paper) -> dict[str, Any]:
+def traced_roofs(paper: Paper) -> alt.ConcatChart:
     """Draw the kinds of layer of one network under the roofs of both GPUs, their area the share of the time."""
     rows = display.required(traced.kinds(paper))
     seen = (rows.network == traced.VIDEO) & (rows.flop_per_s > 0) & (rows.share >= traced.SEEN)
@@ -178,9 +188,11 @@ def traced_roofs(paper: Paper) -> dict[str, Any]:
     drawn = [DrawnRoof.of(roof) for roof in roofs if roof]
     reach = [rows.intensity.min() / 2, rows.intensity.max()]
     plane = Plane.over(drawn, theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 6)
-    panels = [
-        replace(plane, roofs=(roof,)).groups(rows[rows.chip == chip], "kind", "kind of layer", "step", short_name(chip))
-        for chip, roof in zip(traced.GPUS, drawn, strict=True)
-    ]
+    panels = []
+    for chip, roof in zip(traced.GPUS, drawn, strict=True):
+        of_chip, found = replace(plane, roofs=(roof,)), rows[rows.chip == chip]
+        groups = of_chip.groups(found, "kind", "kind of layer", "step")
+        named = of_chip.names(found, "kind", "intensity", "flop_per_s", ("share", 1.0))
+        panels.append(of_chip.chart(groups, *named, title=short_name(chip)))
     description = f"Rooflines of two GPUs with {len(rows)} groups of the kernels of {traced.VIDEO}, sized by time."
-    return figure("gpus-traced-roofs", description, row(panels), legend=None)
+    return alt.concat(*panels, name="gpus-traced-roofs", description=description)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 from measure.domain.models import STORY
@@ -10,9 +11,8 @@ from measure.domain.words import BACKWARD, FORWARD
 from report import display, options
 from report.chapters.training import costs, traced
 from report.charts import forms, theme
-from report.charts.axes import Categories, LinearAxis, LogAxis, longest
-from report.charts.marks import points, rules
-from report.charts.panels import figure, grid, panel, row
+from report.charts.annotations import tips
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, longest
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
@@ -30,7 +30,7 @@ BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "operators": UNFUSED}
 TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
 SEEN = 0.005  # a smaller share of a network is not drawn
 MEMORY = "memory"  # the last level of memory
-SHARES = {"input": "range", "min": 0, "max": 0.5, "step": 0.01, "name": "Share from "}
+SHARES = alt.binding_range(min=0, max=0.5, step=0.01, name="Share from ")
 STEP_OF_RATIOS = 12  # pixels from a name to the next
 FEW = 12  # the most networks in the figures of ratios, of memory and of steps
 
@@ -41,7 +41,7 @@ def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
 
 
 @display.figure
-def ratios(paper: Paper) -> dict[str, Any]:
+def ratios(paper: Paper) -> alt.ConcatChart:
     """Draw backward over forward: left by network, right by kind of layer where layers were profiled."""
     rows = known(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False)
     rows = spread(rows, FEW)
@@ -51,17 +51,17 @@ def ratios(paper: Paper) -> dict[str, Any]:
     ends = [*rows.time_ratio_low, *rows.time_ratio_high, *rows.time_ratio, *rows.flop_ratio, *rows.bound_ratio]
     axis = LinearAxis.around(ends, zero=False, pixels=width, title="backward over forward")
     ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", LAYERED: "bound_ratio"}
-    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=STEP_OF_RATIOS)]
+    panels = [forms.dots(rows, "network", ratio, axis, ticks=ticks, title="Networks", step=STEP_OF_RATIOS)]
     if kinds := _kinds(paper):
         ends = [value for kind in kinds for value in kind.values() if isinstance(value, float)]
         of_kinds = LogAxis.around(ends, pixels=width, title="backward over forward")
         ticks = {"FLOP": "flop", "bytes": "byte"}
         ratio = "time", "low", "high"
         step = max(STEP_OF_RATIOS, STEP_OF_RATIOS * len(rows) / len(kinds))  # as high as the left panel, if names fit
-        panels.append(forms.dots(kinds, "kind", *ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step))
+        panels.append(forms.dots(pd.DataFrame(kinds), "kind", ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step))
     most, least = rows.iloc[0], rows.iloc[-1]
     description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
-    return figure("training-ratios", description, row(panels))
+    return alt.concat(*panels, name="training-ratios", description=description)
 
 
 def _kinds(paper: Paper) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def _kinds(paper: Paper) -> list[dict[str, Any]]:
 
 
 @display.figure
-def memory(paper: Paper, everything: bool = False) -> dict[str, Any]:
+def memory(paper: Paper, everything: bool = False) -> alt.LayerChart:
     """Draw what a step keeps as shares, with the peak of a step as a number and that of inference as a mark."""
     rows = costs.trained(paper).reset_index()
     rows = known(rows[rows.training_peak_byte.notna()], "--sections workload")
@@ -88,25 +88,25 @@ def memory(paper: Paper, everything: bool = False) -> dict[str, Any]:
     shares = parts.div(whole, axis=0).assign(network=rows.network, peak=told)
     long = shares.melt(["network", "peak"], var_name="part", value_name="share")
     palette = theme.MEMORY_COLORS | {TEMPORARY: theme.GREY}
-    content = forms.stacked_bars(
-        long, "network", "part", "share", palette, note="peak", step=13, width=theme.HALF_WIDTH
-    )
-    names = Categories.steps(rows.network, 13)
-    axis = LinearAxis(low=0, high=1, pixels=content["width"], format="%")
-    marks = rows.assign(inference=rows.inference_peak_byte / whole)
-    content["layer"].append(rules(marks, (axis, "inference"), (names, "network"), tick=13, width=2.5))
-    description = f"Memory of a training step of {len(rows)} networks, by what keeps it."
-    return figure(f"training-memory{'-all' if everything else ''}", description, content)
+    chart = forms.stacked_bars(
+        long, "network", "part", "share", palette, note="peak", step=13, width=theme.HALF_WIDTH,
+        name=f"training-memory{'-all' if everything else ''}",
+        description=f"Memory of a training step of {len(rows)} networks, by what keeps it.",
+    )  # fmt: skip
+    x = LinearAxis(low=0, high=1, pixels=chart.width, format="%")
+    marks = alt.Chart(rows.assign(inference=rows.inference_peak_byte / whole)).mark_tick(size=13, thickness=2.5)
+    chart += marks.encode(x("inference"), Categories.steps(rows.network, 13)("network"))
+    return chart
 
 
 @display.figure
-def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
+def pies(paper: Paper, everything: bool = False) -> alt.ConcatChart:
     rows = known(costs.kinds(paper, paper.at_hand), PROFILES)
     two = costs.pick(rows.model, costs.UNLIKE)
     others = [model for model in dict.fromkeys(rows.model) if model not in two][:8]
     models = display.required(others if everything else two)
     kinds = {model: [*each(rows[rows.model == model])] for model in models}
-    long = [
+    long = pd.DataFrame(
         {"network": model_name(model), "of": f"{name}, {stage}", "kind": kind.layer_kind,
          "amount": getattr(kind, f"{stage}_{cost}")}
         for model in models
@@ -114,19 +114,19 @@ def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
         for stage in (FORWARD, BACKWARD)
         for kind in kinds[model]
         if getattr(kind, f"{stage}_{cost}_share") >= SEEN
-    ]  # fmt: skip
+    )  # fmt: skip
     panels = forms.pies(long, "of", "network", "kind", "amount", theme.LAYER_COLORS, cell=114)
     description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
-    return figure(f"training-pies{'-others' if everything else ''}", description, row(panels))
+    return alt.concat(*panels, name=f"training-pies{'-others' if everything else ''}", description=description)
 
 
-def choice(name: str, value: str, values: list[str], title: str) -> dict[str, Any]:
+def choice(name: str, value: str, values: list[str], title: str) -> alt.Parameter:
     """Return a parameter of a figure that a reader of the page chooses."""
-    return {"name": name, "value": value, "bind": {"input": "select", "options": values, "name": title}}
+    return alt.param(name=name, value=value, bind=alt.binding_select(options=values, name=title))
 
 
 @display.figure
-def strip(paper: Paper) -> dict[str, Any]:
+def strip(paper: Paper) -> alt.ConcatChart:
     """Draw each layer's share of a network that the reader picks, forward upwards and backward downwards."""
     layers = known(costs.layers(paper, paper.at_hand), PROFILES)
     names = [model_name(model) for model in costs.pick(layers.model, costs.UNLIKE)]
@@ -142,25 +142,25 @@ def strip(paper: Paper) -> dict[str, Any]:
             continue
         x = LinearAxis(low=-0.01, high=1.01, pixels=theme.plot_width(), shown=False)
         y = LinearAxis.around([*rows.up, *rows.down], pixels=90, title=title, format="%", vertical=True, ticks=4)
+        y_scale = alt.Scale(nice=False, zero=False)  # its domain follows the network chosen
+        base = alt.Chart(rows).mark_rule(strokeWidth=3.5).transform_filter("datum.network === network")
+        base = base.encode(x("place"), color=by_color("layer_kind", theme.LAYER_COLORS), detail="network:N")
         bars = [
-            rules(
-                rows, (x, "place"), (y, end), y2=0, color=("layer_kind", theme.LAYER_COLORS), width=3.5,
-                tooltip=[("path", "layer", ""), ("layer_kind", "kind", ""), (end, title, ".1%")],
-                detail={"field": "network", "type": "nominal"},
+            tips(
+                base.encode(y(end).scale(y_scale), y2=alt.datum(0)),
+                ("path", "layer", ""), ("layer_kind", "kind", ""), (end, title, ".1%"),
             )
             for end in ("up", "down")
         ]  # fmt: skip
-        for layer in bars:
-            layer["transform"] = [{"filter": "datum.network === network"}]
-            del layer["encoding"]["y"]["scale"]["domain"]  # it follows the network chosen
-        panels.append(panel(bars))
-    chosen = {"params": [choice("network", names[0], sorted(set(layers.network)), "Network ")]}
+        panels.append(alt.layer(*bars, width=x.pixels, height=y.pixels))
     description = f"Layers of {layers.network.nunique()} networks, one chosen: time, FLOP and memory of both passes."
-    return figure("training-strip", description, grid(panels, 1, 8) | chosen)
+    network = choice("network", names[0], sorted(set(layers.network)), "Network ")
+    chart = alt.concat(*panels, columns=1, spacing=8, name="training-strip", description=description)
+    return chart.add_params(network)
 
 
 @display.figure
-def steps(paper: Paper) -> dict[str, Any]:
+def steps(paper: Paper) -> alt.LayerChart:
     rows = known(costs.steps(paper.at_hand), STEPS).sort_values("latency_s", ascending=False)
     rows = spread(known(rows[rows.flop_bound_s.notna()], "--sections roofs"), FEW)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
@@ -170,13 +170,14 @@ def steps(paper: Paper) -> dict[str, Any]:
     tooltip = [("network", "network", ""), ("latency_s", "measured", "s"), ("flop_bound_s", "FLOP at the peak", "s")]
     measured = ("latency_s", "latency_low_s", "latency_high_s")
     ticks = {"FLOP at the peak": "flop_bound_s", LAYERED: "operator_bound_s"}
-    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=13, tooltip=tooltip)
-    description = f"Measured and least time of a training step of {len(rows)} networks."
-    return figure("training-steps", description, content)
+    return forms.dots(
+        rows, "network", measured, axis, ticks=ticks, step=13, tooltip=tooltip, name="training-steps",
+        description=f"Measured and least time of a training step of {len(rows)} networks.",
+    )  # fmt: skip
 
 
 @display.figure
-def kernels(paper: Paper) -> dict[str, Any]:
+def kernels(paper: Paper) -> alt.ConcatChart:
     """Draw groups of operators of two networks' steps under the roofs, their area the share of the time.
 
     In the page a reader chooses the networks, one group, the level of memory and the least share.
@@ -198,34 +199,30 @@ def kernels(paper: Paper) -> dict[str, Any]:
     most = f"min({float(peak)}, datum['intensity'] * {levels}[level])"
     networks = sorted(set(rows.network))
     panels = []
-    for side, network in chosen.items():
-        colors: dict[str, Any] = {"color": ("group", theme.KERNEL_COLORS), "named": False}
-        content = plane.groups(rows, "group", "group", "step", network, **colors)
-        marks = content["layer"][-1]["layer"][0]
-        marks["transform"] = [
+    color = by_color("group", theme.KERNEL_COLORS)
+    slopes = plane.levels({level: speed for level, speed in levels.items() if level != MEMORY})
+    slopes = slopes.transform_filter("datum['level'] === level")
+    for side in chosen:
+        marks = plane.groups(rows, "group", "group", "step", color=color)
+        marks.transform = [
             {"filter": f"datum['network'] === {side} && datum['share'] >= least"},
             {"filter": "only === 'all' || datum['group'] === only"},
             {"calculate": f"datum['flop_per_s'] / {most}", "as": "attained"},
-            *marks["transform"],
+            *marks.transform,
         ]
-        slopes = plane.levels({level: speed for level, speed in levels.items() if level != MEMORY})
-        slopes["transform"].append({"filter": "datum['level'] === level"})
-        panels.append(content | {"layer": [*content["layer"], slopes]})
-    description = f"Rooflines with groups of operators of a training step of {' and '.join(chosen.values())}."
+        panels.append(plane.chart(marks, slopes, title={"text": {"expr": side}}))
     choices = [
         *(choice(side, network, networks, f"{side.capitalize()} ") for side, network in chosen.items()),
         choice("only", "all", ["all", *sorted(set(rows.group))], "Group "),
         choice("level", MEMORY, [*levels], "Slope of "),
-        {"name": "least", "value": 0, "bind": SHARES},
+        alt.param(name="least", value=0, bind=SHARES),
     ]
-    drawn = figure("training-kernels", description, row(panels) | {"params": choices})
-    for side, content in zip(chosen, drawn["concat"], strict=True):
-        content["title"] = {"text": {"expr": side}}
-    return drawn
+    description = f"Rooflines with groups of operators of a training step of {' and '.join(chosen.values())}."
+    return alt.concat(*panels, name="training-kernels", description=description).add_params(*choices)
 
 
 @display.figure
-def recorded(paper: Paper) -> dict[str, Any]:
+def recorded(paper: Paper) -> alt.ConcatChart:
     """Draw the kinds of layer of a step that a GPU ran, forward and backward, their area the share of the time."""
     step = display.required(traced.recorded(paper), options.measure_command(f"--device cuda {PROFILES}"))
     rows = traced.groups(step)
@@ -233,18 +230,18 @@ def recorded(paper: Paper) -> dict[str, Any]:
     roof = DrawnRoof.of(step.roof, f"{step.precision} ")
     reach = [rows.intensity.min() / 2, rows.intensity.max()]
     plane = Plane.over([roof], theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 4)
-    panels = [
-        plane.groups(
-            rows[rows.stage == stage], "kind", "kind of layer", "time", f"{short_name(step.chip)}, {stage} pass"
-        )
-        for stage in costs.PASSES
-    ]
+    panels = []
+    for stage in costs.PASSES:
+        found = rows[rows.stage == stage]
+        groups = plane.groups(found, "kind", "kind of layer", "time")
+        named = plane.names(found, "kind", "intensity", "flop_per_s", ("share", 1.0))
+        panels.append(plane.chart(groups, *named, title=f"{short_name(step.chip)}, {stage} pass"))
     description = f"Rooflines of the {step.chip} with {len(rows)} kinds of layer of a training step, sized by time."
-    return figure("training-recorded", description, row(panels), legend=None)
+    return alt.concat(*panels, name="training-recorded", description=description)
 
 
 @display.figure
-def counters(paper: Paper) -> dict[str, Any]:
+def counters(paper: Paper) -> alt.Chart:
     """Draw the bytes read from memory by hardware counters, beside the ideal ones and those that operators read."""
     calls = costs.counted_calls(paper, costs.counter_machine(paper))
     rows = calls[calls.dram_read_byte.notna()]
@@ -255,6 +252,6 @@ def counters(paper: Paper) -> dict[str, Any]:
     y = Categories.steps(long.call, 18)
     x = LogAxis.around(long.byte, pixels=theme.plot_width(left=y.room), title="bytes that a call reads", unit="B")
     tooltip = [("call", "call", ""), ("bytes", "bytes", ""), ("byte", "read", "B")]
-    marks = points(long, (x, "byte"), (y, "call"), ("bytes", BYTES), size=60, tooltip=tooltip)
-    description = f"Bytes that {len(rows)} calls read: ideal, by hardware counters, by their operators."
-    return figure("training-counters", description, panel([marks]))
+    points = alt.Chart(long, width=x.pixels, height=y.pixels, name="training-counters").mark_point(size=60)
+    points.description = f"Bytes that {len(rows)} calls read: ideal, by hardware counters, by their operators."
+    return tips(points.encode(x("byte"), y("call"), color=by_color("bytes", BYTES)), *tooltip)

@@ -110,7 +110,9 @@ def gap(paper: Paper) -> alt.LayerChart:
         for cell, start in zip(each(terms), before, strict=True)
         for stroke in range(1, int(cell.outside * x.pixels / 7))
     ]
-    strokes = alt.Chart(pd.DataFrame(hatching, columns=["network", "at", "stroke"])).mark_text(color=theme.PAPER, size=12)
+    strokes = alt.Chart(pd.DataFrame(hatching, columns=["network", "at", "stroke"])).mark_text(
+        color=theme.PAPER, size=12
+    )
     chart += strokes.encode(x("at"), y("network"), text="stroke:N")
     return chart
 
