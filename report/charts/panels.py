@@ -118,7 +118,7 @@ def _finished(figure: Content) -> Content:
 
 def _leaves(view: Content, title: str = "", is_name: bool = False) -> Iterator[tuple[Layer, str, bool]]:
     """Yield the layers that draw marks, each with its panel's title, and whether it only names marks."""
-    title = view.get("title", title)
+    title = found if isinstance(found := view.get("title", title), str) else ""  # a page may choose another
     is_name |= view.get("description") == NAMES
     if "mark" in view:
         yield view, title, is_name

@@ -58,7 +58,9 @@ def ratios(paper: Paper) -> alt.ConcatChart:
         ticks = {"FLOP": "flop", "bytes": "byte"}
         ratio = "time", "low", "high"
         step = max(STEP_OF_RATIOS, STEP_OF_RATIOS * len(rows) / len(kinds))  # as high as the left panel, if names fit
-        panels.append(forms.dots(pd.DataFrame(kinds), "kind", ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step))
+        panels.append(
+            forms.dots(pd.DataFrame(kinds), "kind", ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step)
+        )
     most, least = rows.iloc[0], rows.iloc[-1]
     description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
     return alt.concat(*panels, name="training-ratios", description=description)
