@@ -76,7 +76,7 @@ def shown(show: Callable[[Any], Display]) -> Callable[[Callable[..., Any]], Call
 
 def _show_chart(chart: Any) -> Display:
     """Show a chart as its SVG picture (drawn by ``scripts``) and, for HTML, its specification, packed."""
-    specification = chart if isinstance(chart, dict) else specified(chart)
+    specification = specified(chart)
     PICTURES.mkdir(exist_ok=True)
     place = PICTURES / f"{specification['name']}.svg"
     drawing.begin(specification, place)

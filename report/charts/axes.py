@@ -71,17 +71,6 @@ class Axis:
             return (alt.Y if self.vertical else alt.X)(field=field, **about)
         return (alt.YDatum if self.vertical else alt.XDatum)(datum=field, **about)
 
-    def channel(self, field: Any) -> dict[str, Any]:
-        """Return the encoding of a field, or of a value that is the same for all marks."""
-        scale, guide = self._guides()
-        kind = "nominal" if scale["type"] == "band" else "quantitative"
-        guide = {"grid": kind == "quantitative"} | guide | {"description": self.heading}
-        guide |= {} if self.shown else {"labels": False, "ticks": False}
-        value = {"field": field} if isinstance(field, str) else {"datum": field}
-        return value | {"type": kind, "title": self.title if self.title and self.shown else None} | {
-            "scale": scale, "axis": guide,
-        }  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
 class LogAxis(Axis):
@@ -214,14 +203,6 @@ class Categories(Axis):
             guide |= {"labelAngle": -40, "labelAlign": "right", "labelBaseline": "middle"}
         padding = {"paddingInner": self.padding, "paddingOuter": self.padding / 2}
         return {"type": "band", "domain": list(self.names)} | padding, guide
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pixels(Axis):
-    """No axis: fields that hold pixels from the left, or from the top."""
-
-    def channel(self, field: Any) -> dict[str, Any]:
-        return {"field": field, "type": "quantitative", "scale": None, "axis": None}
 
 
 def by_color(field: str, palette: Mapping[str, str], **about: Any) -> alt.Color:

@@ -1,4 +1,4 @@
-"""Panels set side by side, and the figure that holds them, as a whole specification of Vega-Lite.
+"""A chart of Altair as the paper shows it: in its theme, with one legend, and with its data as tables.
 
 A figure says which of its data readers get as CSV, in ``usermeta``, which Vega ignores. The page's script (`charts.js`)
 makes the CSV that a figure links to from it, and `figure_files` the same as a file.
@@ -6,16 +6,16 @@ makes the CSV that a figure links to from it, and `figure_files` the same as a f
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from typing import Any
 
 import altair as alt
 
 from report.charts import theme
+from report.charts.annotations import NAMES
 from report.charts.axes import longest
-from report.charts.marks import NAMES, Layer, records
 from report.markdown import washed
 
 Content = dict[str, Any]
@@ -23,41 +23,6 @@ Content = dict[str, Any]
 DATUM = re.compile(r"datum\['([^']+)'\]")
 UNIT = re.compile(r"' \$1(.+?)'\)")
 FIELDS = re.compile(r"datum\['([^']+)'\]|\"field\": \"([^\"]+)\"")
-
-
-def panel(layers: Sequence[Layer], title: str = "", frame: bool = True) -> Content:
-    """Set layers one over the other. The panel is as large as the axes of its layers."""
-    size = {
-        side: pixels for one in layers for leaf, *_ in _leaves(one) for side, pixels in leaf["about"]["size"].items()
-    }
-    content: Content = {"layer": list(layers), **size}
-    if title:
-        content["title"] = title
-    if not frame:
-        content["view"] = {"stroke": None}
-    return content
-
-
-def grid(panels: Sequence[Content], columns: int, spacing: float = theme.GAP) -> Content:
-    shared = {"scale": {"color": "shared", "shape": "shared"}}
-    return {"concat": list(panels), "columns": columns, "spacing": spacing, "align": "each", "resolve": shared}
-
-
-def row(panels: Sequence[Content], spacing: float = theme.GAP) -> Content:
-    """Set panels side by side; a narrow page stacks them."""
-    return grid(panels, len(panels), spacing)
-
-
-def figure(name: str, description: str, content: Content, legend: str | None = "") -> Content:
-    """Return the whole specification of a figure: its picture's name, alt text, panels and one legend for all of them.
-
-    ``legend`` is the title of the legend of colours and shapes (may be empty), or None for no legend. Only what the
-    figure shows has an entry.
-    """
-    for channel in ("color", "shape"):
-        _share(content, channel, legend)
-    about = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "name": name, "description": description}
-    return _finished(about | content | {"config": theme.config(0)})
 
 
 def specified(chart: Any) -> Content:
@@ -81,6 +46,25 @@ def specified(chart: Any) -> Content:
 
 def _values(data: Any) -> Any:
     return {"values": records(data)} if hasattr(data, "columns") else data
+
+
+def records(rows: Any) -> list[dict[str, Any]]:
+    """Return the rows as dictionaries of what JSON holds: six digits of a number, None where there is none."""
+    if not hasattr(rows, "columns"):
+        return [{str(field): _plain(value) for field, value in row.items()} for row in rows]
+    columns = {str(name): [*map(_plain, cells.tolist())] for name, cells in rows.items()}
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in (str, int, bool):
+        return value
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if abs(value) < inf else None  # NaN too
+    if value is None or type(value).__name__ == "NAType":
+        return None
+    return value if isinstance(value, bool | int) else str(value)
 
 
 alt.data_transformers.register("roofwright", _values)
@@ -116,7 +100,7 @@ def _finished(figure: Content) -> Content:
     return dict(_wash(drawn))
 
 
-def _leaves(view: Content, title: str = "", is_name: bool = False) -> Iterator[tuple[Layer, str, bool]]:
+def _leaves(view: Content, title: str = "", is_name: bool = False) -> Iterator[tuple[Content, str, bool]]:
     """Yield the layers that draw marks, each with its panel's title, and whether it only names marks."""
     title = found if isinstance(found := view.get("title", title), str) else ""  # a page may choose another
     is_name |= view.get("description") == NAMES
@@ -191,7 +175,7 @@ def _wash(node: Any) -> Any:
 class _Use:
     """How a figure uses rows: the layers that show them, and the panels, marks and headings that a reader sees."""
 
-    layers: list[Layer] = field(default_factory=list)
+    layers: list[Content] = field(default_factory=list)
     panels: dict[str, None] = field(default_factory=dict)
     marks: dict[str, None] = field(default_factory=dict)
     headings: dict[str, str] = field(default_factory=dict)
@@ -210,7 +194,7 @@ def _gather(figure: Content) -> Content:
         use.layers.append(layer)
         if not is_name and layer["mark"]["type"] != "text":
             use.panels[panel] = use.marks[layer["mark"]["type"]] = None
-            use.headings |= layer["about"]["headings"] if "about" in layer else _headings(layer)
+            use.headings |= _headings(layer)
     panels = {panel for use in uses.values() for panel in use.panels}
     several = sum(bool(use.marks) for use in uses.values()) > 1
     datasets: dict[str, Any] = {}
@@ -221,7 +205,6 @@ def _gather(figure: Content) -> Content:
         rows = use.layers[0]["data"]["values"]
         for layer in use.layers:
             layer["data"] = {"name": name}
-            layer.pop("about", None)
         fields = {one or other for one, other in FIELDS.findall(json.dumps(use.layers, ensure_ascii=False))}
         fields |= use.headings.keys() if use.marks else {key for row in rows for key in row}  # names are placed anew
         datasets[name] = [{key: value for key, value in row.items() if key in fields} for row in rows]
@@ -234,7 +217,7 @@ def _gather(figure: Content) -> Content:
     return figure | {"datasets": datasets, "usermeta": {"tables": tables}}
 
 
-def _headings(layer: Layer) -> dict[str, str]:
+def _headings(layer: Content) -> dict[str, str]:
     """Return the headings of a layer's fields: those of its axes, and of its tooltip with the units."""
     headings = {}
     for name in ("x", "y"):
