@@ -36,6 +36,7 @@ from measure.verbs.flags import VERBS, parser_of
 from measure.verbs.run_flags import parser as measure_parser
 from report import __main__ as report_command
 from report import dictionary, facts
+from report.charts.panels import specified
 from roofwright.__main__ import PARTS
 
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
@@ -234,7 +235,7 @@ def test_the_chapter_to_write_has_its_value_and_its_figure():
     most = written["of"](paper).most
     assert (str(most), most.name) == ("3.00\u00a0TB/s", "B")
     figure = written["years"].__wrapped__(paper)
-    assert [len(rows) for rows in figure["datasets"].values()] == [2]
+    assert [len(rows) for rows in specified(figure)["datasets"].values()] == [2]
 
 
 def test_the_verb_to_write_takes_a_file_and_a_line(tmp_path):

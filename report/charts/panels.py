@@ -20,6 +20,8 @@ from report.markdown import washed
 
 Content = dict[str, Any]
 
+HEIGHT = 200  # pixels of a panel that states none
+
 DATUM = re.compile(r"datum\['([^']+)'\]")
 UNIT = re.compile(r"' \$1(.+?)'\)")
 FIELDS = re.compile(r"datum\['([^']+)'\]|\"field\": \"([^\"]+)\"")
@@ -35,7 +37,8 @@ def specified(chart: Any) -> Content:
     if "concat" in drawn:
         drawn = {"columns": len(drawn["concat"]), "spacing": theme.GAP, "align": "each"} | drawn
     for panel in drawn.get("concat", [drawn]):
-        panel |= {"width": panel.get("width", theme.plot_width()), "height": panel.get("height", 200)}
+        if "spec" not in panel:
+            panel |= {"width": panel.get("width", theme.plot_width()), "height": panel.get("height", HEIGHT)}
     _hand_down(drawn, {"values": []})
     encodings = [leaf["encoding"].get(channel) for leaf, *_ in _leaves(drawn) for channel in ("color", "shape")]
     titles = [each.get("title") or "" for each in encodings if each and each.get("legend", "") is not None]
@@ -74,22 +77,25 @@ alt.theme.register("roofwright", enable=False)(lambda: alt.theme.ThemeConfig(con
 def _hand_down(view: Content, data: Any) -> None:
     """Give each layer its data. A row whose value has no logarithm is not on a logarithmic axis."""
     data = view.pop("data", data)
+    if "spec" in view:  # a chart of facets or repeated ones, which no chapter has, stays as it is
+        view["data"] = data
     if not view.get("title", "title"):
         del view["title"]
     for part in [*view.get("layer", []), *view.get("concat", [])]:
         _hand_down(part, data)
     if "mark" in view:
         encoding = view.setdefault("encoding", {})
-        rows = data["values"]
+        rows = data.get("values", [])
         for place in (encoding.get("x", {}), encoding.get("y", {})):
             if (place.get("scale") or {}).get("type") == "log" and "field" in place:
                 rows = [row for row in rows if (row.get(place["field"]) or 0) > 0]
-        view["data"] = {"values": rows}
+        view["data"] = {"values": rows} if "values" in data else data
         usual = theme.MARKS.get(view["mark"]["type"], {})
         view["mark"] = {name: value for name, value in usual.items() if name not in encoding} | view["mark"]
 
 
 def _finished(figure: Content) -> Content:
+    """Gather the data, and cut long names: where there is a limit, Vega measures each name twice."""
     drawn = _gather(figure)
     rows = (row for table in drawn["datasets"].values() for row in table)
     long = {value for row in rows for value in row.values() if isinstance(value, str) and len(value) > 25}
@@ -104,7 +110,7 @@ def _leaves(view: Content, title: str = "", is_name: bool = False) -> Iterator[t
     """Yield the layers that draw marks, each with its panel's title, and whether it only names marks."""
     title = found if isinstance(found := view.get("title", title), str) else ""  # a page may choose another
     is_name |= view.get("description") == NAMES
-    if "mark" in view:
+    if "mark" in view and "values" in view["data"]:
         yield view, title, is_name
     for part in [*view.get("layer", []), *view.get("concat", [])]:
         yield from _leaves(part, title, is_name)

@@ -18,6 +18,7 @@ import pandas as pd
 from helpers.places import ROOT, TESTS
 from measure.cache.table import NAME
 from report import facts
+from report.charts.panels import specified
 from report.paper import Paper, chips, curated, load
 from report.stats.value import Name
 
@@ -103,9 +104,9 @@ def wrong(chapter: str, paper: Paper, expected: dict[str, Any]) -> dict[str, tup
     return {key: pair for key, pair in pairs.items() if not is_equal(*pair)}
 
 
-def rows_of(chart: dict[str, Any], *fields: str) -> list[tuple[Any, ...]]:
+def rows_of(chart: Any, *fields: str) -> list[tuple[Any, ...]]:
     """Return these fields of all rows of a chart that have them."""
-    rows = [row for rows in chart["datasets"].values() for row in rows]
+    rows = [row for rows in specified(chart)["datasets"].values() for row in rows]
     return [tuple(row[name] for name in fields) for row in rows if set(fields) <= row.keys()]
 
 

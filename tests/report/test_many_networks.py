@@ -16,6 +16,7 @@ from report.chapters.networks import tables as counts
 from report.chapters.prediction import chooser
 from report.chapters.training import figures as training
 from report.chapters.utilisation import figures as utilisation
+from report.charts.panels import specified
 from report.engine.project import read_project
 from report.engine.source import CodeCell, read_source
 from report.paper import load
@@ -34,9 +35,9 @@ def paper(tmp_path_factory):
     return load(folder / "data", ROOT / "bib" / "references.bib", everything=True)
 
 
-def drawn(specification, field="network"):
+def drawn(chart, field="network"):
     """Return the values of a field in the data of a figure."""
-    rows = (row for table in specification["datasets"].values() for row in table)
+    rows = (row for table in specified(chart)["datasets"].values() for row in table)
     return {row[field] for row in rows if field in row}
 
 

@@ -6,6 +6,7 @@ import measure
 from measure.domain.roofs import Roof
 from measure.verbs import model
 from report import notebook
+from report.charts.panels import specified
 
 
 def test_a_notebook_with_the_extension_shows_text_and_roofline(roof, monkeypatch):
@@ -23,7 +24,7 @@ def test_a_notebook_with_the_extension_shows_text_and_roofline(roof, monkeypatch
 
 def test_the_roofline_has_its_ridge_point_and_the_cell(roof):
     found = measure.model(*small(2))
-    rows = [row for values in notebook.draw(found)["datasets"].values() for row in values]
+    rows = [row for values in specified(notebook.draw(found))["datasets"].values() for row in values]
     corners = {row["intensity"]: row["rate"] for row in rows if "roof" in row}
     assert corners[10] == 1e12  # 1e12 FLOP/s over 1e11 B/s
     (cell,) = (row for row in rows if row.get("name") == "batch 2, fp32")

@@ -14,6 +14,7 @@ from helpers.world import nothing, rows_of, world, wrong
 from report.chapters.training import costs, figures
 from report.chapters.training.costs import agreeing
 from report.chapters.training.facts import _kinds
+from report.charts.panels import specified
 
 SIX = range(6)
 PARAMETERS = (8, 1, 7, 2, 6, 3)
@@ -139,7 +140,7 @@ def test_parts_of_memory_sum_to_all_of_it():
 
 def test_the_roof_alone_sets_the_axes_of_the_operators():
     """10 FLOP/B on the example CPU. Groups far to the right of 200 times that are still on the plane."""
-    drawn = figures.kernels.__wrapped__(world())
+    drawn = specified(figures.kernels.__wrapped__(world()))
     layers = [layer for content in drawn["concat"] for layer in content["layer"] if "encoding" in layer]
     low, high = layers[0]["encoding"]["x"]["scale"]["domain"]
     assert low == pytest.approx(10 / 200, rel=0.2)

@@ -1,11 +1,12 @@
 import re
 
+import altair as alt
+import pandas as pd
 import pytest
 
 from report.charts.axes import Categories, LinearAxis, LogAxis
 from report.charts.drawing import picture
-from report.charts.marks import points
-from report.charts.panels import figure, panel, row
+from report.charts.panels import specified
 
 X = LogAxis(low=1, high=100, pixels=200, title="intensity", unit="FLOP/B")
 Y = LogAxis(low=1, high=100, pixels=100, title="rate", unit="FLOP/s", vertical=True)
@@ -39,10 +40,10 @@ def test_around_leaves_margins_and_what_has_no_logarithm_out():
     ],
 )
 def test_as_many_labels_as_fit(pixels, apart):
-    axis = LogAxis(low=1, high=1e4, pixels=pixels, unit="FLOP").channel("x")["axis"]
+    axis = LogAxis(low=1, high=1e4, pixels=pixels, unit="FLOP")("x").to_dict()["axis"]
     assert re.findall(r"LN10\) % (\d+) == 0", axis["labelExpr"]) == apart
     # A column of labels has room for each
-    column = LogAxis(low=1, high=1e4, pixels=pixels, unit="FLOP", vertical=True).channel("x")["axis"]
+    column = LogAxis(low=1, high=1e4, pixels=pixels, unit="FLOP", vertical=True)("x").to_dict()["axis"]
     assert "LN10" not in column["labelExpr"]
 
 
@@ -51,9 +52,9 @@ def test_numbers_at_ticks_have_their_unit():
     y = LogAxis(low=1e-3, high=1, pixels=400, title="latency", unit="s", vertical=True)
     share = LinearAxis(low=0, high=1, pixels=400, title="share", format="%")
     memory = LinearAxis(low=0, high=4e9, pixels=400, title="memory", format="~s", unit="B", vertical=True)
-    panels = [panel([points([{"x": 0.5, "y": 0.1}], x=(x, "x"), y=(y, "y"))])]
-    panels.append(panel([points([{"x": 0.5, "y": 1e9}], x=(share, "x"), y=(memory, "y"))]))
-    labels = set(re.findall(r">([^<]+)</text>", picture(figure("f", "d", row(panels), legend=None))))
+    points = alt.Chart(pd.DataFrame({"x": [0.5], "y": 0.1, "byte": 1e9})).mark_point()
+    drawn = picture(specified(points.encode(x("x"), y("y")) | points.encode(share("x"), memory("byte"))))
+    labels = set(re.findall(r">([^<]+)</text>", drawn))
     assert {"0.1 FLOP/B", "10 FLOP/B", "100 ms"} <= labels  # an intensity is no thousandth
     assert {"0%", "100%", "4 GB"} <= labels
 
@@ -68,7 +69,7 @@ def test_batches():
 def test_linear():
     axis = LinearAxis(low=10, high=20, pixels=200)
     assert axis.pixel(15) == 100
-    assert axis.channel("year")["scale"]["domain"] == [10, 20]
+    assert axis("year").to_dict()["scale"]["domain"] == [10, 20]
     # Zero is an end, and 4 % of 10 are free beyond the other
     above = LinearAxis.around([5, 10, float("nan")], pixels=1)
     assert (above.low, above.high) == (0, pytest.approx(10.4))
@@ -81,6 +82,6 @@ def test_categories():
     rows = Categories.steps(["b", "a", "b"], 20)
     assert rows.names == ("b", "a")
     assert [rows.pixel(name) for name in rows.names] == [10, 30]  # the middles of two steps, in their order
-    assert rows.channel("who")["scale"]["domain"] == ["b", "a"]
+    assert rows("who").to_dict()["scale"]["domain"] == ["b", "a"]
     narrow = Categories(names=("a long name", "another"), pixels=40, vertical=False)
-    assert narrow.channel("who")["axis"]["labelAngle"] == -40
+    assert narrow("who").to_dict()["axis"]["labelAngle"] == -40

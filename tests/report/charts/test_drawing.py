@@ -2,17 +2,19 @@ import os
 import re
 from io import BytesIO
 
+import altair as alt
 import numpy as np
+import pandas as pd
 import pytest
 import vl_convert
 from PIL import Image, ImageFont
 
 from report import failures
 from report.charts import drawing
+from report.charts.annotations import names
 from report.charts.axes import LogAxis
 from report.charts.drawing import lean, picture
-from report.charts.marks import names, points
-from report.charts.panels import figure, panel
+from report.charts.panels import specified
 from report.charts.theme import FONTS, text_width
 
 CHART = {
@@ -42,8 +44,9 @@ def test_a_picture_that_crashes_says_so_and_the_others_are_drawn(tmp_path, monke
 def test_a_lean_picture_looks_the_same():
     x = LogAxis(low=1, high=1e4, pixels=400, title="operations", unit="FLOP")
     y = LogAxis(low=1e-3, high=1, pixels=200, title="latency", unit="s", vertical=True)
-    rows = [{"who": f"network {at}", "x": 3.0**at, "y": 0.7**at} for at in range(8)]
-    chart = figure("n", "d", panel([points(rows, (x, "x"), (y, "y")), names(rows, "who", (x, "x"), (y, "y"))]))
+    rows = pd.DataFrame({"who": f"network {at}", "x": 3.0**at, "y": 0.7**at} for at in range(8))
+    places = x("x"), y("y")
+    chart = specified(alt.layer(alt.Chart(rows).mark_point().encode(*places), *names(rows, "who", *places)))
     whole, small = vl_convert.vegalite_to_svg(chart), picture(chart)
     assert len(small) < 0.75 * len(whole)
     texts = [re.findall(r"<text[^>]*>([^<]+)</text>", svg) for svg in (whole, small)]

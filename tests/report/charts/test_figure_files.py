@@ -11,17 +11,16 @@ INDEX = """\
 
 ```{python}
 #| include: false
+import altair as alt
+import pandas as pd
 from report import display
-from report.charts.axes import Categories, LinearAxis
-from report.charts.marks import bars
-from report.charts.panels import figure, panel
 
 @display.figure
 def bar(paper, number):
     if not number:
         raise display.Missing("python -m measure")
-    x, y = LinearAxis(low=0, high=9, pixels=90), Categories.steps(["a"])
-    return figure("bar", "A bar.", panel([bars([{"number": number, "who": "a"}], (x, "number"), (y, "who"))]))
+    rows = pd.DataFrame({"number": [number], "who": "a"})
+    return alt.Chart(rows, name="bar", description="A bar.").mark_bar().encode(x="number", y="who")
 ```
 """
 CELL = '\n```{{python}}\n#| label: fig-{}\n#| fig-cap: "A."\nbar(None, {})\n```\n'

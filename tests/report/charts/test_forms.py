@@ -1,14 +1,15 @@
 import re
 from math import pi
 
+import pandas as pd
 import pytest
 
 from report.charts import theme
-from report.charts.axes import LinearAxis, LogAxis
+from report.charts.axes import LinearAxis, LogAxis, by_color
 from report.charts.drawing import picture
 from report.charts.figure_files import as_csv
 from report.charts.forms import curves, dots, matrix, slices
-from report.charts.panels import figure
+from report.charts.panels import specified
 
 
 def texts(made):
@@ -20,30 +21,31 @@ def width(made):
 
 
 def test_dots_and_curves_of_two_networks_with_intervals():
-    rows = [
-        {"network": name, "batch": at, "rate": scale * at, "low": 0.9 * scale * at, "high": 1.1 * scale * at, "flop": 2}
+    rows = pd.DataFrame(
+        {"name": name, "batch": at, "rate": scale * at, "low": 0.9 * scale * at, "high": 1.1 * scale * at, "flop": 2}
         for name, scale in (("VGG-16", 2), ("AlexNet", 20)) for at in (1, 8, 64)
-    ]  # fmt: skip
-    palette = theme.accents(["VGG-16", "AlexNet"])
-    y = LogAxis.around([row["rate"] for row in rows], pixels=200, title="throughput", unit="images/s", vertical=True)
-    made = figure("n", "d", curves(rows, "batch", "rate", "network", y, palette, 600, "low", "high"), legend=None)
+    )  # fmt: skip
+    color = by_color("name", theme.accents(["VGG-16", "AlexNet"]), legend=None)
+    y = LogAxis.around(rows.rate, pixels=200, title="throughput", unit="images/s", vertical=True)
+    made = specified(curves(rows, "batch", "rate", y, color, 600))
     assert {"VGG-16", "AlexNet", "batch size", "64", "100 images/s"} <= set(texts(made))
     assert "AlexNet,64,1280,1152.0,1408.0" in as_csv(made)
-    x = LinearAxis.around([row["high"] for row in rows], pixels=400, title="ratio")
+    x = LinearAxis.around(rows.high, pixels=400, title="ratio")
     modes = {"eager": theme.BLUE, "memory kept": theme.VERMILION}
-    series = [row | {"mode": mode} for row, mode in zip(rows, modes, strict=False)]
-    dotted = dots(series, "network", "rate", "low", "high", x, "mode", modes, {"FLOP": "flop"}, 1.0)
-    header, line, *_ = as_csv(figure("n", "d", dotted)).splitlines()
+    dotted = dots(
+        rows[:2].assign(mode=[*modes]), "name", ("rate", "low", "high"), x, "mode", modes, {"FLOP": "flop"}, 1.0
+    )
+    header, line, *_ = as_csv(specified(dotted)).splitlines()
     assert header.startswith("mark,name,ratio,from,to,mode")
     assert line.startswith("rule and point,VGG-16,2,1.8,2.2,eager")
 
 
 def test_a_matrix_prints_its_coefficients():
-    rows = [
+    rows = pd.DataFrame([
         {"a": "FLOP", "b": "latency", "rho": 0.974, "sure": True},
         {"a": "bytes", "b": "latency", "rho": -0.5, "sure": False},
-    ]  # fmt: skip
-    made = figure("n", "d", matrix(rows, "a", "b", "rho", ["FLOP", "bytes", "latency"], settled="sure"))
+    ])  # fmt: skip
+    made = specified(matrix(rows, "a", "b", "rho", ["FLOP", "bytes", "latency"], settled="sure"))
     assert {"0.97", "−0.50", "FLOP", "bytes", "latency"} <= set(texts(made))
     assert texts(made).count("latency") == 1  # it is correlated with both others: a row, no column
     assert as_csv(made).splitlines()[1:] == [

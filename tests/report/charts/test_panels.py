@@ -3,41 +3,48 @@ import io
 import pickle
 import re
 
+import altair as alt
 import numpy as np
+import pandas as pd
 import pytest
 
 from report import display
 from report.charts import theme
-from report.charts.axes import Categories, LinearAxis, LogAxis
+from report.charts.annotations import ONCE, names, tips
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color
 from report.charts.drawing import picture
 from report.charts.figure_files import as_csv
-from report.charts.marks import bars, lines, names, points, rules
-from report.charts.panels import figure, panel, row
+from report.charts.panels import records, specified
 
 X = LogAxis(low=1, high=100, pixels=200, title="work", unit="B")
 Y = LogAxis(low=1, high=10, pixels=100, title="rate", unit="FLOP/s", vertical=True)
-POINTS = [
-    {"model": "=cmd()", "x": 1.5, "rate": 3.0, "fast": True, "unused": 1},
-    {"model": "b, c", "x": 20.0, "rate": None, "fast": False, "unused": 2},
-]
-ROOF = [{"x": 1.0, "roof": 5.0}, {"x": 9.0, "roof": 5.0}]
+POINTS = pd.DataFrame({
+    "model": ["=cmd()", "b, c"], "x": [1.5, 20.0], "rate": [3.0, None], "fast": [True, False], "unused": [1, 2],
+})  # fmt: skip
+ROOF = pd.DataFrame({"x": [1.0, 9.0], "roof": 5.0})
 PALETTE = {"=cmd()": theme.BLUE, "b, c": theme.WINE, "absent": theme.GREEN}
+
+
+def points(rows, field, palette, **about):
+    chart = alt.Chart(pd.DataFrame(rows)).mark_point()
+    return chart.encode(X("x"), Y("y"), color=by_color(field, palette, **about))
 
 
 def chart():
     """Points under a roof with a name beside one, in one panel, and bars of the same networks in another."""
     line = LinearAxis(low=0, high=10, pixels=100, title="rate", unit="FLOP/s", vertical=True)
-    tips = [("model", "network", ""), ("fast", "fast", "")]
-    dots = points(POINTS, (X, "x"), (line, "rate"), ("model", PALETTE), tooltip=tips)
-    first = panel(
-        [lines(ROOF, (X, "x"), (line, "roof")), dots, names(POINTS[:1], "model", (X, "x"), (Y, "rate"))], "one"
-    )
-    across = LinearAxis(low=0, high=30, pixels=100)
-    second = bars(
-        POINTS, (across, "x"), (Categories.steps(["=cmd()", "b, c"]), "model"), ("model", PALETTE), tooltip=tips[:1]
-    )
-    second["data"]["values"] = [{"model": row["model"], "x": 2 * row["x"]} for row in POINTS]
-    return figure("a-figure", "Points.", row([first, panel([second], "two")]))
+    color = by_color("model", PALETTE)
+    dots = alt.Chart(POINTS).mark_point().encode(X("x"), line("rate"), color=color)
+    first = alt.layer(
+        alt.Chart(ROOF).mark_line().encode(X("x"), line("roof")),
+        tips(dots, ("model", "network", ""), ("fast", "fast", "")),
+        *names(POINTS[:1], "model", X("x"), Y("rate")), title="one", width=200, height=100,
+    )  # fmt: skip
+    across, down = LinearAxis(low=0, high=30, pixels=100), Categories.steps(["=cmd()", "b, c"])
+    bars = alt.Chart(POINTS[["model", "x"]].assign(x=2 * POINTS.x)).mark_bar()
+    second = tips(bars.encode(across("x"), down("model"), color=color), ("model", "network", ""))
+    second = second.properties(title="two", width=100, height=40)
+    return alt.concat(first, second, name="a-figure", description="Points.")
 
 
 # By hand: what can be pointed at first, then the roof; axes with their units; empty where a table has no such column or
@@ -54,16 +61,16 @@ one,line,,9.0,5.0,,
 
 
 def test_a_figures_data_have_headings_with_units():
-    assert as_csv(chart()) == EXPECTED
+    assert as_csv(specified(chart())) == EXPECTED
 
 
 def test_one_legend_of_what_the_figure_shows():
-    first, second = chart()["concat"]
-    guides = [layer["encoding"]["color"]["legend"] for layer in (first["layer"][1], second["layer"][0])]
+    first, second = specified(chart())["concat"]
+    guides = [layer["encoding"]["color"]["legend"] for layer in (first["layer"][1], second)]
     assert guides[0] == guides[1]
     assert guides[0]["values"] == ["=cmd()", "b, c"]  # in the order of the palette, without what is absent
-    assert picture(chart()).count(">b, c<") == 2  # at the bars' axis and in the legend
-    none = figure("n", "d", panel([points(POINTS, (X, "x"), (Y, "x"), ("model", PALETTE))]), legend=None)
+    assert picture(specified(chart())).count(">b, c<") == 2  # at the bars' axis and in the legend
+    none = specified(points(POINTS.assign(y=2), "model", PALETTE, legend=None))
     assert "b, c" not in picture(none)
 
 
@@ -72,23 +79,24 @@ def test_one_legend_of_what_the_figure_shows():
 def test_a_legend_is_no_wider_than_its_panel(pixels, columns):
     kinds = [f"a long kind of layer {number}" for number in range(9)]
     rows = [{"x": 2, "y": 2, "kind": kind} for kind in kinds]
-    x = LogAxis(low=1, high=100, pixels=pixels)
-    made = figure("n", "d", panel([points(rows, (x, "x"), (Y, "y"), ("kind", dict.fromkeys(kinds, theme.BLUE)))]))
-    assert made["layer"][0]["encoding"]["color"]["legend"]["columns"] == columns
+    made = specified(points(rows, "kind", dict.fromkeys(kinds, theme.BLUE)).properties(width=pixels))
+    assert made["encoding"]["color"]["legend"]["columns"] == columns
     assert float(re.search(r'width="([\d.]+)"', picture(made))[1]) < pixels + 100  # with the axis
 
 
 def test_a_name_has_one_colour_in_a_figure():
-    one, other = (points([{"x": 2, "y": 2, "k": "a"}], (X, "x"), (Y, "y"), ("k", {"a": c})) for c in ("red", "blue"))
+    palettes = {"a": "red"}, {"a": "blue"}, {"b": "red"}
+    one, other, missing = (points([{"x": 2, "y": 2, "k": "a"}], "k", palette) for palette in palettes)
     with pytest.raises(ValueError, match="color of a: both red and blue"):
-        figure("n", "d", panel([one, other]))
+        specified(one + other)
     with pytest.raises(ValueError, match="no color for a"):
-        figure("n", "d", panel([points([{"x": 2, "y": 2, "k": "a"}], (X, "x"), (Y, "y"), ("k", {"b": "red"}))]))
+        specified(missing)
 
 
 def test_what_no_picture_can_hold_is_replaced_everywhere():
-    rows = [{"model": text, "x": 2, "y": 2} for text in ("a\ufffeb", "c\x00d", "two\nlines")]
-    made = figure("n", "d\ud800", panel([points(rows, (X, "x"), (Y, "y"), tooltip=[("model", "m", "")])], "t\u2028u"))
+    rows = pd.DataFrame({"model": ["a\ufffeb", "c\x00d", "two\nlines"], "x": 2, "y": 2})
+    dots = alt.Chart(rows, title="t\u2028u", description="d\ud800").mark_point().encode(X("x"), Y("y"))
+    made = specified(tips(dots, ("model", "m", "")))
     (table,) = made["datasets"].values()
     assert [each["model"] for each in table] == ["a\ufffdb", "c d", "two\nlines"]
     assert (made["title"], made["description"]) == ("t u", "d\ufffd")
@@ -96,9 +104,42 @@ def test_what_no_picture_can_hold_is_replaced_everywhere():
 
 
 def test_numbers_are_pythons_own_for_the_process_that_draws():
-    place = np.float64(2)
-    made = figure("n", "d", panel([rules([{}], x=(X, place)), points([{"x": place, "y": place}], (X, "x"), (Y, "y"))]))
+    dots = alt.Chart(pd.DataFrame({"x": [np.float64(2)], "y": np.float64(2)})).mark_point().encode(X("x"), Y("y"))
+    made = specified(alt.layer(alt.Chart(ONCE).mark_rule().encode(X(np.float64(2))), dots))
     assert "numpy" not in str(pickle.dumps(made))
+
+
+def test_rows_hold_what_json_does():
+    frame = pd.DataFrame(
+        {"a": [np.float64(1 / 3), np.nan, np.inf], "n": np.array([1, 2, 3]), "who": ["m", None, pd.NA]}
+    )
+    assert records(frame) == [
+        {"a": 0.333333, "n": 1, "who": "m"}, {"a": None, "n": 2, "who": None}, {"a": None, "n": 3, "who": None},
+    ]  # fmt: skip
+
+
+def test_a_row_without_a_logarithm_is_on_no_logarithmic_axis():
+    rows = pd.DataFrame({"x": [10.0, 0.0, None], "y": 10.0, "who": "n"})
+    made = specified(alt.Chart(rows).mark_point().encode(X("x"), Y("y")))
+    assert [*made["datasets"].values()] == [[{"x": 10.0, "y": 10.0}]]
+    assert len(names(rows, "who", X("x"), Y("y"))[1].data) == 1
+
+
+def test_an_unknown_value_is_a_dash_in_a_tooltip_and_never_zero():
+    rows = pd.DataFrame({"t": [None, 0.02], "s": [None, 0.5], "x": [10, 20], "y": 10})
+    shown = tips(alt.Chart(rows).mark_text().encode(X("x"), Y("y")), ("t", "latency", "s"), ("s", "share", ".1%"))
+    for line, texts in zip(shown.encoding.tooltip, ({"–", "20 ms"}, {"–", "50.0%"}), strict=True):
+        drawn = specified(shown.encode(text=f"{line.field}:N"))
+        del drawn["encoding"]["tooltip"]  # a picture has none, nor the texts of one
+        assert texts <= set(re.findall(r">([^<]+)</text>", picture(drawn)))
+
+
+def test_charts_that_are_no_panels_stay_as_altair_makes_them():
+    base = alt.Chart(POINTS).mark_point().encode(x="x", y="rate")
+    assert picture(specified(base.facet("model:N"))).count("b, c") == 1
+    (table,) = specified(base & base)["datasets"].values()
+    assert table == [{"x": 1.5, "rate": 3.0}, {"x": 20.0, "rate": None}]
+    assert specified(alt.Chart(alt.UrlData("rows.csv")).mark_point().encode(x="x:Q"))["data"] == {"url": "rows.csv"}
 
 
 def values(line):

@@ -6,7 +6,7 @@ import pytest
 
 from measure.domain.roofs import Roofline
 from report.charts.figure_files import as_csv
-from report.charts.panels import figure
+from report.charts.panels import specified
 from report.charts.roofline import DrawnRoof, Plane
 
 # 100 GFLOP/s and 10 GB/s meet at 10 FLOP/B; the cache's 100 GB/s meet the peak at 1
@@ -22,11 +22,7 @@ def test_the_axes_follow_from_the_roofs_alone():
 
 
 def test_a_roof_bends_at_its_ridge_and_a_cache_ends_at_the_peak():
-    rows = [
-        line.split(",")
-        for line in as_csv(figure("plane", "d", PLANE.panel(), legend=None)).splitlines()
-        if line.startswith("line")
-    ]
+    rows = [line.split(",") for line in as_csv(specified(PLANE.chart())).splitlines() if line.startswith("line")]
     corners = [(roof, round(float(at), 3), float(rate) / 1e9) for _, roof, at, rate in rows]
     own = [corner for corner in corners if "DRAM" in corner[0]]
     assert own[1][1:] == (10, 100)
@@ -40,9 +36,8 @@ def test_a_roof_bends_at_its_ridge_and_a_cache_ends_at_the_peak():
 def test_a_group_has_its_share_of_the_roof_and_levels_slopes():
     # 40 GFLOP/s at 5 FLOP/B, where 10 GB/s allow 50; 30 at 20, right of the ridge
     rows = pd.DataFrame({"kind": ["a", "b"], "share": [0.5, 0.5], "time_s": [1, 1], "flop_per_s": [40e9, 30e9]})
-    content = PLANE.groups(rows.assign(intensity=[5, 20]), "kind", "kind", "step", "")
-    content["layer"].append(PLANE.levels({"L1": 200e9}))
-    drawn = figure("plane", "d", content, legend=None)["datasets"].values()
+    groups = PLANE.groups(rows.assign(intensity=[5, 20]), "kind", "kind", "step")
+    drawn = specified(PLANE.chart(groups, PLANE.levels({"L1": 200e9})))["datasets"].values()
     assert [row["attained"] for table in drawn for row in table if "attained" in row] == pytest.approx([0.8, 0.3])
     corners = [row for table in drawn for row in table if row.get("level") == "L1"]
     assert (corners[-1]["intensity"], corners[-1]["rate"]) == (0.5, 100e9)  # where 200 GB/s meet the peak
@@ -57,7 +52,7 @@ def test_no_name_covers_a_roof_or_its_texts():
 
 
 def test_a_sloping_text_has_an_angle_that_the_grammar_allows():
-    drawn = json.dumps(figure("plane", "d", PLANE.panel(), legend=None))
+    drawn = json.dumps(specified(PLANE.chart()))
     angles = [float(angle) for angle in re.findall(r'"angle": ([-\d.]+)', drawn)]
     assert angles  # the names of two slopes, which rise: clockwise they turn by more than 270 degrees
     assert all(270 < angle < 360 for angle in angles)
