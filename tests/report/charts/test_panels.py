@@ -129,14 +129,14 @@ def test_an_unknown_value_is_a_dash_in_a_tooltip_and_never_zero():
     rows = pd.DataFrame({"t": [None, 0.02], "s": [None, 0.5], "x": [10, 20], "y": 10})
     shown = tips(alt.Chart(rows).mark_text().encode(X("x"), Y("y")), ("t", "latency", "s"), ("s", "share", ".1%"))
     for line, texts in zip(shown.encoding.tooltip, ({"–", "20 ms"}, {"–", "50.0%"}), strict=True):
-        drawn = specified(shown.encode(text=f"{line.field}:N"))
+        drawn = specified(shown.encode(text=alt.Text(field=line["field"], type="nominal")))
         del drawn["encoding"]["tooltip"]  # a picture has none, nor the texts of one
         assert texts <= set(re.findall(r">([^<]+)</text>", picture(drawn)))
 
 
 def test_charts_that_are_no_panels_stay_as_altair_makes_them():
     base = alt.Chart(POINTS).mark_point().encode(x="x", y="rate")
-    assert picture(specified(base.facet("model:N"))).count("b, c") == 1
+    assert len(specified(base.facet("model:N"))["data"]["values"]) == 2
     (table,) = specified(base & base)["datasets"].values()
     assert table == [{"x": 1.5, "rate": 3.0}, {"x": 20.0, "rate": None}]
     assert specified(alt.Chart(alt.UrlData("rows.csv")).mark_point().encode(x="x:Q"))["data"] == {"url": "rows.csv"}
