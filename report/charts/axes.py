@@ -65,7 +65,7 @@ class Axis:
         kind = "nominal" if scale["type"] == "band" else "quantitative"
         guide = {"grid": kind == "quantitative"} | guide | {"description": self.heading}
         guide |= {} if self.shown else {"labels": False, "ticks": False}
-        about = {"type": kind, "title": self.title if self.title and self.shown else None}
+        about: dict[str, Any] = {"type": kind, "title": self.title if self.title and self.shown else None}
         about |= {"scale": Held(scale, self), "axis": Held(guide, self)}
         if isinstance(field, str):
             return (alt.Y if self.vertical else alt.X)(field=field, **about)

@@ -68,7 +68,7 @@ class Plane:
         about = {"title": "performance", "unit": "FLOP/s"}
         return cls(tuple(roofs), across, LogAxis.around(y, (0.01, 0.01), pixels=height, vertical=True, **about))
 
-    def chart(self, *layers: alt.Chart, title: str = "", **about: Any) -> alt.LayerChart:
+    def chart(self, *layers: alt.Chart, title: Any = "", **about: Any) -> alt.LayerChart:
         """Return the roofs with these layers on them."""
         size = {"width": self.x.pixels, "height": self.y.pixels}
         return alt.layer(*self._shades(), *self._roofs(), *self._notes(), *layers, title=title, **size, **about)

@@ -22,7 +22,7 @@ def intervals(paper: Paper) -> alt.LayerChart:
     cells = timed.assign(width=half_width(timed).astype(float)).query("rounds > 1 and width > 0")
     cells = display.required(cells, command)
     of_rounds = cells.groupby("rounds").width
-    rows = of_rounds.quantile([0.1, 0.5, 0.9]).unstack().set_axis(["low", "median", "high"], axis=1)
+    rows = of_rounds.quantile(np.array([0.1, 0.5, 0.9])).unstack().set_axis(["low", "median", "high"], axis=1)
     rows.insert(0, "cells", of_rounds.size())
     rows = rows.reset_index()
     last = max(MOST_ROUNDS, int(cells.rounds.max()))
