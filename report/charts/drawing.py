@@ -1,7 +1,4 @@
-"""Charts drawn as SVG pictures, in a process beside that of the charts, and the script that draws them in a page.
-
-A picture goes without what shows nothing and digits that no eye can tell, about half of what Vega writes.
-"""
+"""Charts drawn as SVG pictures, in a process of their own, and the script that draws them in a page."""
 
 import html
 import os
@@ -11,7 +8,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from importlib.metadata import version
-from itertools import groupby
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from textwrap import wrap
@@ -23,21 +19,10 @@ import vl_convert
 from report import failures
 from report.charts.theme import FAMILY, FONTS, WIDTHS, text_width
 
-TAG = re.compile(r"<[^>]*>")
 TEXT = re.compile(r"<text ([^>]*)>([^<]+)")
 SIZE = re.compile(r'font-size="([\d.]+)px"')
-LONG_NUMBER = re.compile(r"\d+\.\d{3,}(?!\d*e)")  # more than hundredths of a pixel
-# Labels without text, frames without size, and ticks and lines of a grid that an axis leaves out
-INVISIBLE = re.compile(
-    r'<text [^>]*/>|<(?:line|path) [^>]*?(?<![\w-])opacity="0"[^>]*/>|<path d="(?:M0,0h0v0h0Z)?"(?: display="none")?/>'
-)
-# What is for readers of the page, or the default of SVG
-UNUSED = re.compile(r' (?:(?:class|role|aria-[a-z]+|pointer-events)="[^"]*"|(?:opacity|stroke-width)="1"|[xy]2="0")')
-MARK = re.compile(r'<path transform="translate\(([-\d.]+),([-\d.]+)\)" ([^>]*)/>')
-MARKS = re.compile(r'(?:<path transform="translate\([-\d.]+,[-\d.]+\)" [^>]*/>){8,}')  # side by side
 BUILT_IN = "Liberation Sans"  # in vl-convert; ours is made of it
 STACK = re.compile(r"\s+at ")  # begins a line of a stack of JavaScript
-FONT = re.compile(r' font-family="[^"]*"')
 
 
 @cache
@@ -132,57 +117,14 @@ def converted(specification: dict[str, Any], kind: str, **options: Any) -> Any:
 
 
 def picture(specification: dict[str, Any]) -> str:
-    """Draw a chart as SVG.
+    """Draw a chart as SVG, whose texts carry their length: the font of a page does not reach a picture in it.
 
     Its alternative text stands in the page: without one for every mark it takes half the room. Texts are measured in
     the same letters out of vl-convert itself, which opens a font's file anew for each letter.
     """
     config = specification["config"] | {"aria": False, "font": BUILT_IN}
-    svg: str = converted(_still(specification) | {"config": config}, "svg")
-    return lean(svg.replace(f'font-family="{BUILT_IN}"', f'font-family="{FAMILY}"'))
-
-
-def _still(view: dict[str, Any]) -> dict[str, Any]:
-    """Return a view, or a figure of several, without what shows nothing until a reader points at it."""
-    still = view | {name: [*map(_still, view[name])] for name in ("layer", "concat") if name in view}
-    if "params" in view:
-        still["params"] = [each for each in view["params"] if "select" not in each]
-    if "encoding" in view:
-        still["encoding"] = {name: channel for name, channel in view["encoding"].items() if name != "tooltip"}
-        opacity = view["encoding"].get("opacity", {}).get("condition", {})
-        if "param" in opacity:
-            still["encoding"]["opacity"] = {"value": opacity["value"]}
-    told = {line["field"] for line in view.get("encoding", {}).get("tooltip", [])}
-    if "transform" in view:
-        still["transform"] = [each for each in view["transform"] if each.get("as") not in told]
-    return still
-
-
-def lean(svg: str) -> str:
-    """Return the same picture with fewer letters: the font, which is one, stands at the root, equal marks are one.
-
-    Texts carry their length, because the font of a page does not reach a picture in it.
-    """
-    font = FONT.search(svg)
-    svg = MARKS.sub(_reused, TEXT.sub(_with_length, TAG.sub(_short, INVISIBLE.sub("", svg))))
-    return svg.replace("<svg", f"<svg{font.group()}", 1) if font else svg
-
-
-def _short(tag: re.Match[str]) -> str:
-    text = FONT.sub("", UNUSED.sub("", tag.group()))
-    return LONG_NUMBER.sub(lambda number: f"{float(number.group()):.2f}".rstrip("0").rstrip("."), text)
-
-
-def _reused(marks: re.Match[str]) -> str:
-    parts: list[str] = []
-    for number, (look, group) in enumerate(groupby(MARK.finditer(marks[0]), key=lambda mark: mark[3])):
-        alike, name = list(group), f"m{marks.start()}-{number}"
-        if len(alike) == 1:  # shorter as it is
-            parts.append(alike[0][0])
-            continue
-        parts.append(f'<defs><path id="{name}" {look}/></defs>')
-        parts += [f'<use href="#{name}" x="{mark[1]}" y="{mark[2]}"/>' for mark in alike]
-    return "".join(parts)
+    svg: str = converted(specification | {"config": config}, "svg")
+    return TEXT.sub(_with_length, svg.replace(f'font-family="{BUILT_IN}"', f'font-family="{FAMILY}"'))
 
 
 def _with_length(element: re.Match[str]) -> str:

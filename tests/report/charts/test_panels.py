@@ -14,7 +14,7 @@ from report.charts.annotations import ONCE, names, tips
 from report.charts.axes import Categories, LinearAxis, LogAxis, by_color
 from report.charts.drawing import picture
 from report.charts.figure_files import as_csv
-from report.charts.panels import records, specified
+from report.charts.panels import plain, specified
 
 X = LogAxis(low=1, high=100, pixels=200, title="work", unit="B")
 Y = LogAxis(low=1, high=10, pixels=100, title="rate", unit="FLOP/s", vertical=True)
@@ -113,7 +113,7 @@ def test_rows_hold_what_json_does():
     frame = pd.DataFrame(
         {"a": [np.float64(1 / 3), np.nan, np.inf], "n": np.array([1, 2, 3]), "who": ["m", None, pd.NA]}
     )
-    assert records(frame) == [
+    assert plain(frame.to_dict("records")) == [
         {"a": 0.333333, "n": 1, "who": "m"}, {"a": None, "n": 2, "who": None}, {"a": None, "n": 3, "who": None},
     ]  # fmt: skip
 
@@ -136,10 +136,18 @@ def test_an_unknown_value_is_a_dash_in_a_tooltip_and_never_zero():
 
 def test_charts_that_are_no_panels_stay_as_altair_makes_them():
     base = alt.Chart(POINTS).mark_point().encode(x="x", y="rate")
-    assert len(specified(base.facet("model:N"))["data"]["values"]) == 2
+    faceted = specified(base.facet("model:N"))
+    assert len(faceted["datasets"][faceted["data"]["name"]]) == 2
     (table,) = specified(base & base)["datasets"].values()
     assert table == [{"x": 1.5, "rate": 3.0}, {"x": 20.0, "rate": None}]
     assert specified(alt.Chart(alt.UrlData("rows.csv")).mark_point().encode(x="x:Q"))["data"] == {"url": "rows.csv"}
+
+
+def test_the_data_of_a_gallerys_chart_keep_what_it_computes_with():
+    rows = alt.Data(values=[{"year": 2020, "low": 1.0, "high": 3.0, "unused": 0}])
+    base = alt.Chart(rows).transform_calculate(middle=(alt.datum.low + alt.datum.high) / 2)
+    made = specified(base.transform_fold(["year"]).mark_point().encode(y="middle:Q"))
+    assert [*made["datasets"].values()] == [[{"year": 2020, "low": 1.0, "high": 3.0}]]
 
 
 def values(line):
