@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import pandas as pd
 
 from report.charts.drawing import converted
@@ -30,13 +31,7 @@ def register() -> None:
     bundle = shell.display_formatter.mimebundle_formatter
     bundle.for_type(pd.DataFrame, lambda frame, **_: {"text/markdown": table(frame).markdown})
     shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, lambda _: None)
-    for module in ("altair.vegalite.v5.api", "altair.vegalite.v6.api"):
-        for name in ("Chart", "LayerChart", "HConcatChart", "VConcatChart", "ConcatChart", "FacetChart", "RepeatChart"):
-            bundle.for_type_by_name(module, name, _altair)
-
-
-def _altair(chart: Any, **_: Any) -> dict[str, str]:
-    return {"text/markdown": vega_lite(chart.to_dict()).markdown}
+    bundle.for_type(alt.TopLevelMixin, lambda chart, **_: {"text/markdown": vega_lite(chart.to_dict()).markdown})
 
 
 def vega_lite(specification: dict[str, Any], alternative_text: str = "") -> Display:
