@@ -12,15 +12,17 @@ A legend that has a palette is the figure's one legend, and a click on an entry 
 
 import re
 from collections.abc import Sequence
-from math import pi, sqrt
+from itertools import pairwise
+from math import hypot, pi, sqrt
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from report.charts import labels, theme
 from report.charts.axes import Axis, LinearAxis, LogAxis, with_unit
-from report.charts.labels import MARK, Box, spread, text_size
+from report.charts.labels import MARK, STEP, Box, spread, text_size
 
 NAMES = "names"  # describes layers that name marks or regimes: no data, and less of it on a narrow page
 Tip = tuple[str, str, str]
@@ -83,6 +85,20 @@ def names(
         base.mark_rule(**LEADER, x2Offset=_shift("ex"), y2Offset=_shift("ey")).encode(x2="x", y2="y"),
         base.mark_text(clip=True, dx=_shift("dx"), dy=_shift("dy")).encode(text="text:N"),
     ]
+
+
+def covered(rows: pd.DataFrame, x: Any, y: Any, y2: str = "") -> list[Box]:
+    """Return the boxes that a line through the rows covers, or each row's interval up to the field ``y2``."""
+    across, up = _axis(x), _axis(y)
+    corners = [*zip(rows[x["field"]].map(across.pixel), rows[y["field"]].map(up.pixel), strict=True)]
+    if y2:
+        return [Box(at - 2, up.pixel(high), at + 2, low) for (at, low), high in zip(corners, rows[y2], strict=True)]
+    boxes = []
+    for (left, top), (right, bottom) in pairwise(corners):
+        for share in np.arange(0, 1, STEP / (hypot(right - left, bottom - top) + STEP)):
+            at, down = left + share * (right - left), top + share * (bottom - top)
+            boxes.append(Box(at - STEP / 2, down - STEP / 2, at + STEP / 2, down + STEP / 2))
+    return boxes
 
 
 def end_names(rows: pd.DataFrame, text: str, x: Any, y: Any) -> list[alt.Chart]:

@@ -107,14 +107,15 @@ def place(
         x, y, text = points[index]
         if not text:
             continue
-        others = [mark for mark in marks if mark.clear_of([marks[index]])]  # a mark beneath bars no leader
+        others = [mark for mark in marks if mark.clear_of([marks[index]])]
         # A label beside another mark would be read as its name.
         near = [Box(mark.left - AWAY, mark.top, mark.right + AWAY, mark.bottom) for mark in others]
         size = text_size(text, font_size)
         across = halves[index] + 3 * GAP + max(rings, default=0) + max(size) + 1
         within = Box(x - across, y - across, x + across, y + across)  # what is farther away bars nothing
         barred = [each for each in (*boxes, *marks, *near) if not each.clear_of([within])]
-        solid = [each for each in (*boxes, *others) if not each.clear_of([within])]
+        beyond = (each for each in (*boxes, *others) if each.clear_of([marks[index]]))  # beneath it, none bars a leader
+        solid = [each for each in beyond if not each.clear_of([within])]
         for box, end in _candidates((x, y), halves[index], size, rings):
             if (
                 box.inside(panel)

@@ -92,7 +92,7 @@ class Plane:
             width, height = text_size(row["text"], theme.LABEL_SIZE)
             x, y, slope = self.x.pixel(row["intensity"]), self.y.pixel(row["rate"]), row["slope"]
             if not slope:
-                yield Box(x - width, y - height - 4, x, y)
+                yield Box(x - width, y - height - 8, x, y)
             for across in range(0, int(width / sqrt(1 + slope**2)) if slope else 0, 6):  # steps along the slope
                 yield Box(x + across, y - slope * across - 1.5 * height, x + across + 8, y - slope * across)
 
@@ -142,7 +142,8 @@ class Plane:
         for row in self._placed():
             turned: dict[str, Any] = {"angle": -degrees(atan(row["slope"])) % 360} if row["slope"] else {}
             align = "left" if row["slope"] else "right"
-            texts = alt.Chart(pd.DataFrame([row])).mark_text(align=align, dy=-4, baseline="bottom", **turned)
+            lift = -4 if row["slope"] else -8  # clear of marks on the roof
+            texts = alt.Chart(pd.DataFrame([row])).mark_text(align=align, dy=lift, baseline="bottom", **turned)
             yield texts.encode(self.x("intensity"), self.y("rate"), text="text:N")
 
     def _shades(self) -> Iterator[alt.Chart]:

@@ -10,7 +10,7 @@ import pandas as pd
 from report import display
 from report.chapters.latency.facts import COMMAND, PREDICTORS, Timed, equal_flop, timed_elsewhere, timed_gpu, timed_here
 from report.charts import theme
-from report.charts.annotations import names, tips
+from report.charts.annotations import covered, names, tips
 from report.charts.axes import LogAxis, by_color, longest
 from report.charts.forms import curves, matrix
 from report.charts.labels import Box
@@ -53,7 +53,7 @@ def _against(timed: Timed, name: str) -> alt.ConcatChart:
         x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=heading, unit=unit)
         places = x(column), y(time)
         told = [*TIMING, (column, heading, unit or ".3~s"), (time, title, "s")]
-        layers = []
+        layers, taken = [], []
         named = usual if usual.name.nunique() <= FEW else usual[usual.name.isin(theme.ACCENTS)]
         for group in groups:
             law = fit_power_law(group[column], group[time], group.model)
@@ -63,28 +63,31 @@ def _against(timed: Timed, name: str) -> alt.ConcatChart:
             trend = pd.DataFrame({"x": ends, "y": map(law.at, ends)})
             line = alt.Chart(trend).mark_line(color=theme.MUTED, strokeDash=theme.DASH)
             layers.append(line.encode(x("x"), y("y")))
+            taken += covered(trend, x("x"), y("y"))
             named = pd.concat([named, rows.loc[law.factors.sort_values().index[[0, -1]]]])
         drawn = rows[rows.name.isin(networks) | rows.index.isin(named.index)]
         if timed.batches:
-            certain = alt.Chart(drawn.dropna(subset="latency_low_s")).mark_rule()
-            layers.append(certain.encode(x(column), y("latency_low_s"), y2="latency_high_s", color=color))
+            certain = drawn.dropna(subset="latency_low_s")
+            interval = x(column), y("latency_low_s")
+            layers.append(alt.Chart(certain).mark_rule().encode(*interval, y2="latency_high_s", color=color))
+            taken += covered(certain, *interval, "latency_high_s")
             layers.append(tips(alt.Chart(drawn).mark_point(size=34).encode(*places, color=color), *told))
         else:
             layers.append(tips(alt.Chart(drawn).mark_point(color=theme.GREY, size=9).encode(*places), *told))
             accents = alt.Chart(usual[usual.name.isin(theme.ACCENTS)]).mark_point(size=60)
             accents = accents.encode(*places, color=by_color("name", theme.ACCENTS, legend=None))
             layers.append(tips(accents, *told))
-        layers += _names(named, drawn if timed.batches else usual.head(0), *places)
+        layers += _names(named, drawn if timed.batches else usual.head(0), *places, taken)
         panels.append(alt.layer(*layers, width=x.pixels, height=y.pixels))
     description = f"Time of networks on the {timed.name} against their FLOP and against their parameters."
     return alt.concat(*panels, name=name, description=description)
 
 
-def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: Any, y: Any) -> list[alt.Chart]:
-    """Name networks that have a name, clear of all marks drawn."""
+def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: Any, y: Any, taken: Sequence[Box]) -> list[alt.Chart]:
+    """Name networks that have a name, clear of all marks drawn and of the boxes that are taken."""
     pixels = [drawn[place["field"]].map(place["scale"].axis.pixel) for place in (x, y)]
-    taken = [Box(right - 4, down - 4, right + 4, down + 4) for right, down in zip(*pixels, strict=True)]
-    return names(named[named.label != ""].drop_duplicates(["name", "batch"]), "label", x, y, taken)
+    marks = [Box(right - 4, down - 4, right + 4, down + 4) for right, down in zip(*pixels, strict=True)]
+    return names(named[named.label != ""].drop_duplicates(["name", "batch"]), "label", x, y, [*taken, *marks])
 
 
 @display.figure
@@ -176,6 +179,7 @@ def equal(paper: Paper) -> alt.LayerChart:
         alt.Chart(ends).mark_text(color=theme.MUTED, align="left", dx=8, dy=14),
         alt.Chart(corner).mark_text(color=theme.MUTED, align="right", dy=-6, baseline="bottom"),
     ]
+    taken = [box for each in (bytes_s, flop_s) for box in covered(each, x("byte"), y("s"))]
     points = alt.Chart(rows).mark_point(size=30).encode(x("traffic_byte"), y("input_s"))
     return alt.layer(
         *(line.encode(x("byte"), y("s")) for line in lines),
@@ -184,7 +188,7 @@ def equal(paper: Paper) -> alt.LayerChart:
             points, ("name", "network", ""), ("flop", "FLOP", "FLOP"), ("traffic_byte", "bytes", "B"),
             ("input_s", "time", "s"),
         ),
-        *_names(rows, rows, x("traffic_byte"), y("input_s")),
+        *_names(rows, rows, x("traffic_byte"), y("input_s"), taken),
         width=x.pixels, height=y.pixels, name="equal-flop",
         description=f"Time against bytes for {len(rows)} networks of equal FLOP on the {timed.name}.",
     )  # fmt: skip

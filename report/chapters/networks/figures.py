@@ -140,9 +140,10 @@ def roofs(paper: Paper) -> alt.ConcatChart:
             alt.Chart(both[both.way == way]).mark_point(size=size).encode(**BY_WAY)
             for way, size in zip(theme.BOUND_COLORS, (90, 22), strict=True)  # both show where they meet
         ]
+        named = both.model.isin(STORY) & ~both.duplicated("model", keep="last")
         panels.append(plane.chart(
             *(plane.place(each, "intensity", "rate", *TOLD) for each in marks),
-            *plane.names(both[both.model.isin(STORY)], "name", "intensity", "rate"), title=name,
+            *plane.names(both.assign(name=both.name.where(named, "")), "name", "intensity", "rate", 90), title=name,
         ))  # fmt: skip
     description = "Networks at the rates that the roofs of a CPU and of a GPU allow them, by both intensities."
     panels = display.required(panels, facts.ROOFS.command)

@@ -251,9 +251,10 @@ def counters(paper: Paper) -> alt.Chart:
     rows = rows.assign(call=rows.network + ", batch " + rows.batch.astype(str))
     columns = {"ideal_byte": "ideal", "dram_read_byte": "counters", "read_byte": "operators"}
     long = rows.rename(columns=columns).melt("call", list(columns.values()), "bytes", "byte").dropna()
-    y = Categories.steps(long.call, 18)
+    y = Categories.steps(long.call, 30)  # one mark below the other, for counters and operators may agree
     x = LogAxis.around(long.byte, pixels=theme.plot_width(left=y.room), title="bytes that a call reads", unit="B")
     tooltip = [("call", "call", ""), ("bytes", "bytes", ""), ("byte", "read", "B")]
     points = alt.Chart(long, width=x.pixels, height=y.pixels, name="training-counters").mark_point(size=60)
     points.description = f"Bytes that {len(rows)} calls read: ideal, by hardware counters, by their operators."
-    return tips(points.encode(x("byte"), y("call"), color=by_color("bytes", BYTES)), *tooltip)
+    below = alt.YOffset("bytes:N").scale(domain=[*BYTES])
+    return tips(points.encode(x("byte"), y("call"), below, color=by_color("bytes", BYTES)), *tooltip)

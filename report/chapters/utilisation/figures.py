@@ -13,7 +13,7 @@ from measure.domain.words import EAGER
 from report import display
 from report.chapters.utilisation.facts import KEPT, base_cells, batch_sizes, gap_terms, stream_rates
 from report.charts import forms, theme
-from report.charts.annotations import ONCE, end_names, names, tips
+from report.charts.annotations import ONCE, covered, end_names, names, tips
 from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape
 from report.charts.roofline import DrawnRoof, Plane
 from report.options import measure_command
@@ -181,12 +181,15 @@ def kept(paper: Paper) -> alt.LayerChart:
         ("speed_up", "gain", ".2f"),
     ]  # fmt: skip
     places = x("outside"), y("speed_up")
-    intervals = alt.Chart(rows.dropna(subset="speed_up_low")).mark_rule(strokeWidth=0.7)
+    certain = rows.dropna(subset="speed_up_low")
+    interval = x("outside"), y("speed_up_low")
+    taken = covered(certain, *interval, "speed_up_high")
+    taken += covered(curve, x("share"), y("gain"))
     return alt.layer(
-        intervals.encode(x("outside"), y("speed_up_low"), y2="speed_up_high", color=color),
+        alt.Chart(certain).mark_rule(strokeWidth=0.7).encode(*interval, y2="speed_up_high", color=color),
         alt.Chart(curve).mark_line(strokeDash=theme.DASH).encode(x("share"), y("gain")),
         tips(alt.Chart(rows).mark_point().encode(*places, color=color), *tooltip),
-        *names(rows.nlargest(9, "outside"), "network", *places),
+        *names(rows.nlargest(9, "outside"), "network", *places, taken),
         width=x.pixels, height=y.pixels, name="utilisation-kept",
         description="The more of a call the operating system takes, the more keeping memory gains.",
     )  # fmt: skip
