@@ -25,7 +25,7 @@ from measure.errors import UserError, as_called
 
 Record = TypeVar("Record")
 
-# The records whose rows count only if a row of another record commits them, and that record
+# Each child record with the parent record that commits its rows
 PARENTS: dict[type[Any], type[Any]] = {
     Sample: Run,
     OperatorTime: Profile,
@@ -35,7 +35,7 @@ PARENTS: dict[type[Any], type[Any]] = {
     Operator: Workload,
 }
 
-# The records whose rows say when they were measured
+# The records with a time of measurement
 MEASURED: tuple[type[Any], ...] = (RoofMeasurement, Run, Profile, records.HardwareCounterProfile)
 
 # The files of a machine's folder by record
@@ -51,7 +51,7 @@ _round_of_step = attrgetter(*(name for name in ROUND if name != "phase"))
 
 
 class Folder:
-    """The tables of these records in a folder, by default those of a machine."""
+    """The tables of these records in a folder, by default a machine's tables."""
 
     def __init__(self, folder: Path, records: Iterable[type[Any]] = FILES) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Folder:
         }
 
     def rows(self, record: type[Record], of: Collection[Any] | None = None) -> list[Record]:
-        """Return a table's rows, without those that nothing commits. ``of``: only the children of these rows.
+        """Return a table's committed rows. ``of``: only the children of these rows.
 
         Runs of stages are left out without the run of their step.
         """
@@ -76,7 +76,7 @@ class Folder:
         return rows
 
     def columns(self, record: type, of: Collection[Any] | None = None, only: Collection[str] = ()) -> table.Columns:
-        """Return a table that other rows commit by column, as ``rows`` does by row, or ``only`` some columns."""
+        """Return a child table by column, as ``rows`` does by row, or ``only`` some columns."""
         if of is None:
             of = [row for row in self.rows(PARENTS[record]) if row.status == "ok"]  # others have no children
         return self.children[record].columns_of(of, only)
@@ -88,7 +88,7 @@ class Folder:
     def check(self) -> dict[type[Any], list[tuple[int, Any]]]:
         """Return all rows by record, each with its line.
 
-        Raises UserError for a damaged table, for rows without any that could commit them, and for no environment.
+        Raises UserError for a damaged table, for child rows without any parent row, and for no environment.
         """
         tables = {record: table.numbered(path, record, whole=True) for record, path in self.paths.items()}
         needed = {Environment, *(PARENTS[record] for record in self.children if tables[record])}
@@ -98,7 +98,7 @@ class Folder:
         return tables
 
     def leave_out(self, models: Collection[str]) -> None:
-        """Remove all rows of these models, those that commit others first."""
+        """Remove all rows of these models, parents before children."""
         for record in dict.fromkeys((*PARENTS.values(), *PARENTS)):
             if record in self.paths:
                 rows = table.read(self.paths[record], record)
@@ -108,7 +108,7 @@ class Folder:
 
 
 class Workloads:
-    """``data/workload``, and in ``own`` below it the workloads of a user's own models, which no other cache shares."""
+    """``data/workload``; its subfolder ``own`` holds the workloads of a user's own models, which are never shared."""
 
     def __init__(self, data: Path, place: str = "workload") -> None:
         self.data, self.folder = data, data / place
@@ -151,8 +151,8 @@ class Workloads:
     def put(self, counted: Iterable[Counted]) -> None:
         """Add workloads, or replace earlier counts of them. Runs on two devices may do so at the same time.
 
-        A user's own model has one input shape and code, a user's configuration one code. Rows of others, from before a
-        change, go.
+        A user's own model has one input shape and code, a user's configuration one code. Rows from before a change are
+        removed.
         """
         counted = list(counted)
         with table.in_turn(self.folder):
@@ -206,7 +206,7 @@ class MachineFolder(Folder):
     def cells(self, environment: Environment, codes: Mapping[str, str] | None = None) -> list[TimedCell]:
         """Return the cells of an environment, training steps as a whole, in the order of their models.
 
-        With ``codes``, leave out cells of an own model that was other code.
+        With ``codes``, leave out cells that measured other code of an own model.
         """
         rows = [row for row in self.rows(Run) if row.environment_id == environment.environment_id]
         runs = [row for row in rows if row.phase in (INFERENCE, STEP)]
@@ -261,7 +261,7 @@ class MachineFolder(Folder):
         table.put(path, record, known, rows)
 
     def replace(self, tables: Mapping[type, Sequence[Any]]) -> None:
-        """Replace all tables, together. The folder is locked; what a killed process left, the next one finishes."""
+        """Replace all tables together, under the folder's lock. The next process finishes after a killed one."""
         adding = self.folder / ADDING
         with table.durably(self.folder):
             try:
@@ -278,7 +278,7 @@ class MachineFolder(Folder):
             self._finish_replacing()
 
     def _finish_replacing(self) -> None:
-        """Put the tables that were added in their places, or remove those that were not complete.
+        """Move complete new tables to their places; remove incomplete ones.
 
         No reader sees a mixture: without its first table a folder is no machine, and that table is moved last.
         """
@@ -298,7 +298,7 @@ class MachineFolder(Folder):
 
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
-        """Keep other writers out of this folder. Finish what a killed writer left, and say so of its torn lines."""
+        """Keep other writers out of this folder. Finish a killed writer's work, and report its torn lines."""
         with table.locked(self.folder):
             self._finish_replacing()
             for path in sorted(self.folder.glob("*.csv")):

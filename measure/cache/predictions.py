@@ -6,13 +6,13 @@ from typing import Annotated, NamedTuple
 from measure.cache.schema import NUMBER, Column, one_of, table
 from measure.domain.words import FULL_PRECISION, INFERENCE, STEP, stored_as
 
-# The terms whose sum is the time of the device's work; ``docs/prediction.md`` defines them
+# The terms of the device's time, which is their sum; ``docs/prediction.md`` defines them
 ARITHMETIC = "convolution arithmetic", "depthwise arithmetic", "dense arithmetic"
 MEMORY = PRODUCT, OTHER, UNFUSED = "product memory", "other memory", "unfused memory"
 LAUNCHES, HOST_MEMORY = "launches", "host memory"
 TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, HOST_MEMORY)
 
-# What a fit leaves out and then predicts
+# The held-out data that a fit predicts
 BY_FAMILY, BY_DEVICE, BY_BOTH, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (
     "family", "device", "device and network", "device with one time", "device with five times", "put aside",
 )  # fmt: skip
@@ -24,7 +24,7 @@ OURS, LIKE_FLOP, LIKE_ROOFLINE = METHODS = "terms", "FLOP over peak", "roofline"
 ALL = "all"
 BATCH_CLASSES = {"1": (1, 1), "2 to 15": (2, 15), "16 to 127": (16, 127), "128 and more": (128, 10**9)}
 SOME = 20  # models from which a setting is checked by itself
-KNOWN_TIMES = 5  # of a device left out, so many that several known times have intervals of their own
+KNOWN_TIMES = 5  # of a device left out, for the intervals of several known times
 # The sorts of networks that have errors of their own: by their work if they read images; decoding is of one token
 SORTS = DENSE, DEPTHWISE, CONVOLUTIONAL, LANGUAGE, DECODING, AUDIO = (
     "dense", "depthwise", "convolutional", "language", "decoding", "audio",
@@ -34,7 +34,7 @@ TOKENS = "any GPU, tokens"  # the pool of published tokens a second of language 
 POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip", "tokens": TOKENS}
 HALF = "16 bits"  # the precision of a pool of fp16 and bf16, which chips compute alike
 HERE = "measured"  # the source of this program's timings
-COUNTED = "prediction/counted"  # the folder of counts that join no paper
+COUNTED = "prediction/counted"  # the folder of counts that no paper shows
 ANY = "any"  # the precision of a host, which launches alike at all
 
 

@@ -29,7 +29,7 @@ def project_folder() -> Path:
 
 
 def read_both(record: type[Record], data: Path) -> list[Record]:
-    """Read a table of this project and of a data folder, whose rows replace the project's of the same key."""
+    """Read a table of this project and of a data folder. The folder's rows replace the project's with the same key."""
     rows: list[Record] = []
     for path in dict.fromkeys(file_of(record, folder).resolve() for folder in (project_folder() / "data", data)):
         rows = table.merged(rows, table.read(path, record))

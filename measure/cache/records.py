@@ -1,7 +1,7 @@
 """The tables of a machine's measurements. A field is a column of the CSV; ``schema`` declares the columns they share.
 
-Units stand in the names (``_s``, ``_byte``, ``_flop``). ``None`` is an unknown value and an empty cell, never 0. A
-number that can be derived (a rate, an intensity, a median of samples) is not stored.
+Names end with the unit (``_s``, ``_byte``, ``_flop``). ``None`` is an unknown value and an empty cell, never 0. Derived
+numbers (a rate, an intensity, a median of samples) are not stored.
 """
 
 import re
@@ -76,13 +76,13 @@ class Environment:
 
 @table(f"{MACHINE}/roofs.csv", key=("environment_id", "roof_kernel", "precision", "size", "pace", "round"))
 class RoofMeasurement:
-    """A roof kernel (a micro-benchmark that roofs are read from) at one size and precision: a call's work and time.
+    """A roof kernel (a micro-benchmark that gives roofs) at one size and precision: a call's work and time.
 
     ``roof_kernel`` is ``matmul`` (a library's product of two square matrices of ``size`` rows), ``fma`` (``size``
     multiply-adds in registers, all threads together), ``stream_read``, ``stream_write``, ``stream_copy`` (``a = b``) or
-    ``stream_triad`` (``a = b + s * c``), or ``chain`` (``size`` additions in each thread, each waiting for the one
-    before: a clock; work and processor time are one thread's). A stream passes once over a working set of ``size``
-    bytes, all arrays and all threads' shares together.
+    ``stream_triad`` (``a = b + s * c``), or ``chain`` (``size`` dependent additions in each thread, which give the
+    clock; work and processor time are per thread). A stream passes once over a working set of ``size`` bytes, all
+    arrays and all threads' shares together.
 
     The rate is the work divided by ``latency_s``. Latency and interval are empty unless the status is ``ok``.
     """
@@ -108,7 +108,7 @@ class RoofMeasurement:
     load: schema.Load = None
 
     def problem(self) -> tuple[str, str]:
-        """Return the column and the problem of a kernel that gives a roof and did nothing, or two empty texts."""
+        """Return the column and the problem of a roof kernel without work, or two empty texts."""
         column = "flop" if self.roof_kernel in PEAK_KERNELS else "byte" if self.roof_kernel in STREAM_ARRAYS else ""
         is_idle = column and self.status == "ok" and not getattr(self, column)
         return (column, f"the cell is '0', and {self.roof_kernel} gives a roof by it") if is_idle else ("", "")
@@ -128,7 +128,7 @@ class OfCell:
 
 @dataclass(frozen=True)
 class Attempt(OfCell):
-    """The columns that say how a cell ran, at which input shape, in which sitting."""
+    """How a cell ran: status, input shape, sitting."""
 
     status: schema.Status
     reason: schema.Reason
@@ -146,7 +146,7 @@ class Run(Attempt):
 
     Each round of a cell has a fresh process, so that its interval covers differences between processes and over hours.
     Under CUDA the batch sizes of a model share the process of their round. A round that is not ``ok`` has a reason and
-    no samples. All rounds of a cell have one input shape and code: a round of another shape or code replaces them.
+    no samples. All rounds of a cell share input shape and code: a round of another shape or code replaces them.
     """
 
     round: schema.Round = 0
@@ -204,8 +204,8 @@ class OfOperator(OfCell):
 class OperatorTime(OfOperator):
     """The time of one operator in one module of a profiled cell, a mean over the profiled calls.
 
-    Only outermost operators stand here, with all that they call. On a processor the time is the host's, on a GPU that
-    of the kernels they launched.
+    Only outermost operators are listed, with everything they call. On a processor the time is the host's; on a GPU it
+    is the time of the kernels they launched.
     """
 
     calls: schema.Calls
@@ -226,7 +226,7 @@ class KernelTime(OfOperator):
 
 @table(f"{MACHINE}/hardware_counter_profiles.csv", key=CELL)
 class HardwareCounterProfile(Attempt):
-    """A cell whose kernels the GPU's hardware counters counted. ``phase`` is inference or a step.
+    """A cell with hardware counters of its kernels. ``phase`` is inference or a step.
 
     Columns from ``tool`` on are empty unless the status is ``ok``.
     """
@@ -239,7 +239,7 @@ class HardwareCounterProfile(Attempt):
 
 @table(f"{MACHINE}/hardware_counters.csv", key=(*CELL, "kernel"))
 class KernelCounters(OfCell):
-    """The hardware counters of one kernel in a counted cell, for one call of the whole. Empty: not counted.
+    """The hardware counters of one kernel in a counted cell, for one call of the cell. Empty: not counted.
 
     Additions and multiplications of the vector units are counted by precision. A fused multiply-add is two.
     """

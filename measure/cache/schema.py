@@ -1,6 +1,6 @@
-"""Declare tables: a record's field holds the facts of a column, its class those of the table.
+"""Declare tables: a record's fields describe the columns, its class describes the table.
 
-The header, the reader, the checks and the data dictionary follow from them. Columns of several tables stand here, once.
+The header, the reader, the checks and the data dictionary follow from them. Columns of several tables are defined here.
 
 msgspec and pydantic would read the largest table in two thirds of the time, but measuring must run with torch alone,
 and neither names file, line, column and unit of an error.
@@ -21,7 +21,7 @@ MOST = 10**18  # the largest number in a column that sets no other limit
 NUMBER = "1"  # the unit of counts, ratios and ordinals
 DAY_S = 86_400.0
 
-# Units by the words that end the names of columns
+# Units by the last word of a column's name
 UNITS = {
     "s": "s", "byte": "B", "flop": "FLOP", "mac": "multiply-adds", "hz": "Hz", "c": "°C", "w": "W", "j": "J",
     "count": NUMBER, "cycle": "cycle",
@@ -88,7 +88,7 @@ class Column:
                 if self.least <= number <= self.most and "_" not in text and text.isascii():
                     return number
             except (ValueError, ArithmeticError):
-                pass  # said below
+                pass  # reported below
             unit = "" if self.unit == NUMBER else f" {self.unit}"
             limits = f"of at least {self.least:g}" if self.most == MOST else f"from {self.least:g} to {self.most:g}"
             wanted = f"a {'whole ' if self.type is int else ''}number {limits}{unit}"
@@ -96,7 +96,7 @@ class Column:
 
 
 def unit(name: str) -> str:
-    """Return the unit that ends a column's name, else an empty text."""
+    """Return the unit at the end of a column's name, else an empty text."""
     found = UNIT.fullmatch(name)
     return "/".join(UNITS[part] for part in found.groups() if part) if found else ""
 

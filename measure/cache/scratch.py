@@ -1,4 +1,4 @@
-"""Temporary folders, which the next one removes if their process was killed."""
+"""Temporary folders. A later call removes the folders of killed processes."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ PREFIX = "roofwright-"
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a folder for the length of a block. Remove those of processes that were killed."""
+    """Yield a folder for the length of a block. Remove folders that killed processes left."""
     for old in Path(gettempdir()).glob(f"{PREFIX}[0-9]*-*"):
         if Path("/proc").is_dir() and not Path("/proc", old.name.split("-")[1]).exists():
             shutil.rmtree(old, ignore_errors=True)

@@ -1,7 +1,7 @@
 """Read, write and append typed rows as CSV; the header is a record's fields. A writer may die at any moment.
 
-The rows of a child table belong to rows of another table, as samples belong to a run. Children are written first, and
-their row commits them. Nobody reads children without a row, and the next measurement replaces them.
+The rows of a child table belong to rows of a parent table, as samples belong to a run. Children are written first;
+their parent's row commits them. Nobody reads uncommitted children, and the next measurement replaces them.
 """
 
 import csv
@@ -28,7 +28,7 @@ Columns = dict[str, list[Any]]  # the cells of a table by the record's fields, i
 FORMULA = re.compile(r"[=+\-@\t\r]")
 NAME = ".lock"  # a folder's lock file; it may stay behind, the system releases the lock when its holder dies
 PIECE = 256  # rows parsed together: so few stay in the processor's cache
-MOST_TEXTS = 2**14  # of a column, whose values are kept while it is parsed
+MOST_TEXTS = 2**14  # of a column whose parsed values are kept
 WAIT_S = 0.5  # for another holder to let go, or to write its name
 
 
@@ -38,7 +38,7 @@ def as_text(cell: Any) -> Any:
 
 
 class UnreadableError(UserError):
-    """``read`` would refuse these rows, and the whole table with them. Nothing was written."""
+    """``read`` would refuse these rows, and with them the whole table. Nothing was written."""
 
 
 class _RowError(Exception):
@@ -51,9 +51,9 @@ class _RowError(Exception):
 
 
 def _lines(path: Path) -> tuple[bytes, bytes]:
-    """Return the complete lines of a file, and the last line if a killed writer left it torn. No file has no lines.
+    """Return the complete lines of a file, and its torn last line if a killed writer left one. A missing file is empty.
 
-    Raises UserError if the file cannot be read, or has no complete line: no writer leaves that.
+    Raises UserError if the file cannot be read or has no complete line: no writer leaves such a file.
     """
     try:
         content = path.read_bytes()
@@ -84,13 +84,13 @@ def set_torn_line_aside(path: Path) -> Path | None:
 def read(path: Path, record: type[Record]) -> list[Record]:
     """Return the rows of a table. A missing file is an empty table.
 
-    Raises UserError naming file, line and column of a cell that its column refuses, or for an unknown header.
+    Raises UserError with file, line and column for a wrong cell, and for an unknown header.
     """
     return rows_of(record, columns(path, record))
 
 
 def read_some(path: Path, record: type[Record], names: Sequence[str], wanted: Container[Any]) -> list[Record]:
-    """Return the rows whose cells in some columns, a tuple, are ``wanted``. Raises UserError as ``read`` does."""
+    """Return the rows with a ``wanted`` tuple of cells in the columns ``names``. Raises UserError as ``read`` does."""
     found = columns(path, record)
     are_wanted = [cells in wanted for cells in zip(*(found[name] for name in names), strict=True)]
     return rows_of(record, {name: [*itertools.compress(cells, are_wanted)] for name, cells in found.items()})
@@ -103,7 +103,7 @@ quick: Callable[[Path, type], Columns | None] | None = None
 def columns(path: Path, record: type, only: Collection[str] = ()) -> Columns:
     """Return the cells of a table by column, which is faster than rows; ``only`` some columns are faster still.
 
-    Raises UserError as ``read`` does. Columns that are not asked for are not checked.
+    Raises UserError as ``read`` does. Other columns are not checked.
     """
     if hasattr(record, "problem"):
         return _read_columns(path, record)[1]
@@ -119,9 +119,9 @@ def rows_of(record: type[Record], columns: Columns) -> list[Record]:
 def numbered(
     path: Path, record: type[Record], key: Sequence[str] = (), whole: bool = False
 ) -> list[tuple[int, Record]]:
-    """Return the rows with the lines in which they end; with a key only the first row of each value of its columns.
+    """Return the rows with their last lines; with ``key`` only the first row per value of these columns.
 
-    A torn last line is skipped, or refused in a table that must be ``whole``. A table written by hand may end with it.
+    A torn last line is skipped, or refused in a table that must be ``whole``. A table written by hand may have one.
     """
     numbers, found = _read_columns(path, record, key, whole)
     return [*zip(numbers, rows_of(record, found), strict=True)]
@@ -160,7 +160,7 @@ def _check_header(header: Sequence[str], columns: Collection[str]) -> None:
 def from_cells(
     path: Path, record: type[Record], header: Sequence[str], numbered_cells: Sequence[tuple[int, Sequence[str]]]
 ) -> list[tuple[int, Record]]:
-    """Return the rows of a table whose cells are at hand, as many as the header has, each with its line.
+    """Return the rows of parsed cells, as many as the header has, with their lines.
 
     Raises UserError as ``read`` does.
     """
@@ -176,7 +176,7 @@ def from_cells(
 def _parse(
     record: type, content: bytes, key: Sequence[str] = (), only: Collection[str] = ()
 ) -> tuple[list[int], Columns]:
-    """Return the columns in a table's bytes, and the lines of its rows. Raises _RowError for a row that is refused."""
+    """Return the columns in a table's bytes, and the lines of its rows. Raises _RowError for a wrong row."""
     columns = TABLES[record].columns
     text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="")  # without a spreadsheet's mark
     lines = csv.reader(text)
@@ -218,7 +218,7 @@ class _ValueByText(dict[str, Any]):
 
 
 def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: Iterable[Sequence[str]]) -> Columns:
-    """Return the cells as values by column. Raises _RowError for a cell that its column refuses."""
+    """Return the cells as values by column. Raises _RowError for a wrong cell."""
     columns, by_hand = TABLES[record].columns, TABLES[record].by_hand
     found: Columns = {name: [] for name in columns if name in header}  # in the order of the record's fields
     known = {name: _ValueByText(columns[name], by_hand) for name in header}
@@ -233,12 +233,12 @@ def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: I
             except ValueError as complaint:
                 place = next(place for place, text in enumerate(texts) if text not in known[name])
                 wrong[name] = _RowError(f"the cell {complaint}", numbers[begin + place], name)
-            if len(known[name]) > MOST_TEXTS:  # hardly any comes again
+            if len(known[name]) > MOST_TEXTS:  # few values recur
                 known[name].clear()
         begin += len(piece)
     for name in filter(wrong.__contains__, header):
         raise wrong[name]
-    if hasattr(record, "problem"):  # a record may check what its columns alone cannot tell
+    if hasattr(record, "problem"):  # a check across columns
         checked: list[Any] = rows_of(record, found)
         for line, row in zip(numbers, checked, strict=True):
             name, problem = row.problem()
@@ -277,7 +277,7 @@ def _flush(file: IO[bytes]) -> None:
 
 @contextmanager
 def durably(path: Path, undo: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Undo a write that fails, and raise UserError that says why."""
+    """Undo a failed write, and raise UserError with the reason."""
     try:
         yield
     except OSError as problem:
@@ -321,7 +321,7 @@ def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
 
 
 def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
-    """Return the old rows whose keys the new rows do not have, then the new rows."""
+    """Return the old rows without the new rows' keys, then the new rows."""
     if not new:
         return list(old)
     key = attrgetter(*TABLES[type(new[0])].key)
@@ -339,7 +339,7 @@ def put(path: Path, record: type[Record], known: Sequence[Record], rows: Sequenc
 
 
 class ChildTable(Generic[Record]):
-    """A child table. The columns ``key`` name the row that a child belongs to."""
+    """A child table. The columns ``key`` name a child's parent row."""
 
     def __init__(self, path: Path, record: type[Record], key: Sequence[str]) -> None:
         self.path = path
@@ -347,7 +347,7 @@ class ChildTable(Generic[Record]):
         self.owners: set[Any] | None = None  # the keys of rows with children, once ``put`` has looked
 
     def of(self, rows: Collection[Any]) -> list[Record]:
-        """Return the children of these rows of the other table."""
+        """Return the children of these parent rows."""
         return rows_of(self._record, self.columns_of(rows))
 
     def columns_of(self, rows: Collection[Any], only: Collection[str] = ()) -> Columns:
@@ -360,7 +360,7 @@ class ChildTable(Generic[Record]):
         return {name: [*itertools.compress(cells, of_owners)] for name, cells in found.items()}
 
     def put(self, children: Sequence[tuple[Any, Sequence[Record]]]) -> None:
-        """Add the children of some rows of the other table, in the place of their earlier children."""
+        """Add the children of some parent rows, replacing their earlier children."""
         if self.owners is None:
             self.owners = {self._key(row) for _, row in numbered(self.path, self._record, self._names)}
         new = {self._key(row): rows for row, rows in children}
@@ -378,9 +378,9 @@ class ChildTable(Generic[Record]):
 
 @contextmanager
 def held(path: Path, refusal: str = "") -> Iterator[None]:
-    """Hold a lock file. If another process holds it, raise UserError that names it before ``refusal``, or else wait.
+    """Hold a lock file. If another process holds it, wait, or raise UserError with its name and ``refusal``.
 
-    The holder's name stands in a file next to the lock, because Windows lets nobody read a locked file.
+    The holder's name is in a file next to the lock, because Windows lets nobody read a locked file.
     """
     import filelock  # only writers need it, and start-up stays fast
 

@@ -1,6 +1,6 @@
 """The tables of a trace: a recording of ``torch.profiler``, imported from a GPU anywhere or made by ``measure``.
 
-Nothing of the trace is stored but what these columns name.
+Only these columns of a trace are stored.
 """
 
 import re
@@ -23,7 +23,7 @@ Device = Annotated[int, Column("the process's device", NUMBER)]
 
 @table(f"{TRACE}/trace.csv", key=("rank", "device"))
 class TraceDevice:
-    """One device in one recorded process: chip, software, and where the recording comes from."""
+    """One device in one recorded process: chip, software, and source of the recording."""
 
     network: Annotated[str | None, "the network, by the user or the trace"]
     rank: Rank
@@ -61,12 +61,12 @@ class TraceStep:
     key=("rank", "device", "step", "stage", "layer_kind", "operator", "shape", "precision", "reason"),
 )
 class TraceOperator:
-    """Equal calls of one operator in one step, with the kernels that they launched.
+    """Equal calls of one operator in one step, with their kernels.
 
-    The outermost operator with a formula carries the counts of what it calls. Kernels without an operator, and those of
-    no step, are groups of their own. On a processor ``time_s`` is the host's. FLOP and bytes are of all calls together,
-    as in ``Operator``, and empty if they are unknown. The FLOP of a forward operator that runs again in a backward pass
-    are ``recompute_flop``.
+    The outermost operator with a formula carries the counts of all operators inside it. Kernels without an operator or
+    a step form groups of their own. On a processor ``time_s`` is the host's. FLOP and bytes cover all calls together,
+    as in ``Operator``, and are empty if unknown. ``recompute_flop`` is the FLOP of forward operators that run again in
+    a backward pass.
     """
 
     rank: Rank

@@ -13,7 +13,7 @@ MEASURED = "machines/"  # begins the source of a trace that ``measure`` recorded
 
 
 class StoredTrace(NamedTuple):
-    """The tables of one trace, one row of ``devices`` at least."""
+    """The tables of one trace, with at least one row of ``devices``."""
 
     name: str
     devices: list[TraceDevice]
@@ -34,7 +34,7 @@ class StoredTrace(NamedTuple):
 
     @property
     def step_s(self) -> float:
-        """The middle time of a step: on the host, or from its first kernel to its last where that is unknown."""
+        """The median time of a step: on the host, or from first to last kernel if that is unknown."""
         return median(step.span_s if step.host_s is None else step.host_s for step in self.steps) if self.steps else 0.0
 
 
@@ -43,7 +43,7 @@ def traces_folder(data: Path) -> Path:
 
 
 def trace_names(data: Path) -> list[str]:
-    """Return the names of the folders that hold a trace; its devices are written last, and commit it."""
+    """Return the names of the traces' folders. A trace's devices are written last, and commit it."""
     return sorted(path.parent.name for path in traces_folder(data).glob(f"*/{TABLES[TraceDevice].name}"))
 
 

@@ -10,7 +10,7 @@ from measure.domain.words import least_byte
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
 OPERATOR = ("stage", "layer_kind", "operator", "flop", "other_flop", "recompute_flop", "byte")
 OURS = "roofwright"  # this program, next to the other counting programs
-ONE_RUN = "one run"  # values decide which operators run: these are of one run with random inputs and weights
+ONE_RUN = "one run"  # values decide which operators run: the counts are from one run with random inputs and weights
 UNCOUNTED = several(r"[^;]+:\d+:[\d.e+-]+", "name:calls:share")
 
 
@@ -18,12 +18,11 @@ UNCOUNTED = several(r"[^;]+:\d+:[\d.e+-]+", "name:calls:share")
 class Workload:
     """The work and memory of a model at one batch size and precision: one forward and one backward pass.
 
-    A row that is not ``ok`` has a reason and no counts. An ``ok`` row with empty backward columns has as reason why the
-    backward pass could not be counted; one with a reason next to them was counted where torch would not train, or where
-    random draws decide what runs. Traffic
-    and FLOP are those of a forward pass in eval mode without gradients. Training is a forward pass in train mode and
-    the backward pass from given gradients of the outputs. The backward columns are of the backward pass alone, without
-    recomputation.
+    A row that is not ``ok`` has a reason and no counts. In an ``ok`` row with empty backward columns the reason tells
+    why the backward pass could not be counted. A reason next to filled ones means that torch would not train there, or
+    that random draws decide the operators. The forward columns count a forward pass in eval mode without gradients.
+    Training is a forward pass in train mode and the backward pass from given gradients of the outputs. The backward
+    columns count the backward pass alone, without recomputation.
     """
 
     model: schema.Model
@@ -93,9 +92,9 @@ class WorkloadPart:
 class Layer(WorkloadPart):
     """A module's own part of a workload; the layers of a workload sum to it, column by column.
 
-    Every leaf of the module tree has a row, and every other module that runs operators of its own (the addition of a
-    residual block) or holds parameters of its own. An operator, with its backward, belongs to the innermost running
-    module. A parameter belongs to the module that first used it, else to its holder.
+    Every leaf of the module tree has a row, and so has every other module with operators of its own (the addition of a
+    residual block) or parameters of its own. An operator, with its backward, belongs to the innermost running module. A
+    parameter belongs to the module that first used it, else to its holder.
     """
 
     position: Annotated[int, Column("counts layers in the order of their first run; unused ones come last", NUMBER)]
@@ -118,7 +117,7 @@ class Layer(WorkloadPart):
 
 @table("workload/operators.csv", key=(*WORKLOAD, *OPERATOR))
 class Operator(WorkloadPart):
-    """Identical calls of one operator within a workload: ``calls`` is their number, other numbers are of one call.
+    """Identical calls of one operator within a workload: ``calls`` is their number, other numbers are per call.
 
     The calls sum to the workload's row: ``inference`` to the forward columns, ``backward`` to the backward columns.
     """
@@ -159,10 +158,10 @@ class ProgramCount:
 
 @table("workload/counting_cases.csv", key=("case", "program"))
 class CaseCount:
-    """What a counting program prints for a small network of `docs/counting.md`, where programs disagree.
+    """A counting program's result for a small network of `docs/counting.md`, where programs disagree.
 
-    A program that prints multiply-adds has twice their number here. All rows come from one run of
-    ``scripts/counting_programs.py``. A row that is not ``ok`` has only a reason.
+    Multiply-adds are doubled here. All rows come from one run of ``scripts/counting_programs.py``. A row that is not
+    ``ok`` has only a reason.
     """
 
     case: Annotated[str, "the network, by its heading"]

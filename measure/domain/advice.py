@@ -24,7 +24,7 @@ SYSTEM_SHARE = 0.2
 
 
 def suggests_kept_memory(system_share: float | None) -> bool:
-    """Return whether the operating system's share of a call suggests keeping memory; None or NaN if it is unknown."""
+    """Return whether the operating system's share of a call (None or NaN: unknown) suggests keeping memory."""
     return system_share is not None and system_share >= SYSTEM_SHARE
 
 
@@ -41,7 +41,7 @@ def hypothesis(costliest: str, low_precision: str) -> str:
 class Advice:
     """A variant, precision or larger batch to try, with the factor by which it was measured to be faster.
 
-    Without a ``gain`` it is a hypothesis: ``why`` gives its reason, and ``flags`` are those of a command that tests it.
+    Without a ``gain`` it is a hypothesis: ``why`` gives its reason, and ``flags`` make a command that tests it.
     """
 
     remedy: str
@@ -59,9 +59,9 @@ def advise(
 ) -> Advice | None:
     """Return the first thing to try for a cell of inference in eager mode; None without a gain and a profile.
 
-    A measured gain counts if the interval of the time per input lies below that of the cell, and if both cells have
-    the rounds for an interval between processes. A remedy that was tried is not suggested again. What was measured
-    while other programs used the processor neither counts nor was tried.
+    A measured gain counts if its interval of the time per input lies below the cell's, and if both cells have enough
+    rounds for an interval between processes. A remedy that was tried is not suggested again. Measurements on a loaded
+    machine are ignored.
     """
     gains: dict[str, float] = {}  # 0 unless it is certain
     for other in cells if LOADED not in base.flags else ():

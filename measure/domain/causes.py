@@ -1,4 +1,4 @@
-"""Which kinds of layer, clock, system time or allocator make the difference between two latencies of one network.
+"""Explain the difference between two latencies of one network: kinds of layer, clock, system time, allocator.
 
 A latency is split into the operators of each kind of layer, the rest of the call outside operators, and on a processor
 the system's time. The profile gives the shares, the rounds of the cell the latency. The terms add up to the measured
@@ -91,9 +91,9 @@ def profiled_cell(
 def causes(a: ProfiledCell, b: ProfiledCell) -> list[Term]:
     """Return the terms of the ratio of two latencies, the largest first: it is 1 plus their sum.
 
-    B's kinds are at A's clock, as if their time were inverse to it: the clock's term is the most that it can explain,
-    as what waits for memory does not follow it. What a GPU waits for its host does not follow the GPU's clock.
-    Page faults have the cost that explains the difference of the system's times, and at most all of them.
+    B's kinds are scaled to A's clock as if their time were inverse to it. The clock's term is thus an upper bound:
+    memory does not follow it. A GPU's wait for its host is not scaled. Page faults are charged with the difference of
+    the system's times, at most with all of the system's time.
     """
     has_one_clock = a.is_gpu == b.is_gpu and a.clock_hz and b.clock_hz
     clock_ratio = (b.clock_hz or 1.0) / (a.clock_hz or 1.0) if has_one_clock else 1.0

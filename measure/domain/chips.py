@@ -10,7 +10,7 @@ RATES = {"fp64": ("fp64",), "fp32": ("fp32", "tf32"), "fp16": SIXTEEN_BITS, "bf1
 
 
 def fold_name(name: str) -> str:
-    """Return a chip's name without outer blanks and case, which do not tell two chips apart."""
+    """Return a chip's name in lower case without outer blanks, for comparing."""
     return name.strip().casefold()
 
 
@@ -45,7 +45,7 @@ def reachable_peak(roof: Roof, precision: str) -> float | None:
 
 
 def datasheet_roof(rows: Iterable[Any]) -> Roof:
-    """Return the roof of one chip from its rows, one at least: the faster unit gives the peak."""
+    """Return the roof of one chip from its rows (at least one). The fastest unit gives the peak."""
     fastest = fastest_units(rows)
     peaks = {precision: row.peak_flop_per_s for precision, row in fastest.items()}
     return Roof(peaks, max(row.bandwidth_byte_per_s for row in fastest.values()))

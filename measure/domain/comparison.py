@@ -3,9 +3,9 @@
 A round counts as one value, the logarithm of its median: its samples share a process, and disturbances are relative.
 Three rounds a side are too few for a permutation test or a bootstrap. A t-test of one cell among a hundred detects
 changes only from eight times the spread. The moderated t-test detects three times: it moves each cell's variance
-towards that of all cells by as much as the cells agree (G. K. Smyth, Linear Models and Empirical Bayes Methods for
-Assessing Differential Expression, Statistical Applications in Genetics and Molecular Biology 3, 2004). The price: of
-100 simulations of twenty unchanged cells, 4 to 6 flagged a cell, and 7 to 9 if the cells' spreads differed by factors.
+towards the variance of all cells by as much as the cells agree (G. K. Smyth, Linear Models and Empirical Bayes Methods
+for Assessing Differential Expression, Statistical Applications in Genetics and Molecular Biology 3, 2004). The price:
+in 100 simulations of twenty unchanged cells, 4 to 6 flagged a cell, and 7 to 9 if the cells' spreads differed widely.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from measure.cache.records import Environment, RoofMeasurement
     from measure.domain.latency import Rounds
 
-# The basis of an interval: the spread between this cell's rounds (and others), that of other cells alone, or the
-# samples within one process because no cell has a second round
+# The basis of an interval: the spread between this cell's rounds (and others), the spread of other cells alone, or
+# the samples within one process because no cell has a second round
 ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
 RUNS, ROOFS = "runs", "roofs"  # the tables that are compared
 # The change from A to B, if both have a result. Within error: not significant, and the interval excludes a change that
-# matters. Undecided: not significant, and it does not, or a side was measured on a loaded machine.
+# matters. Undecided: not significant and the interval includes one, or a side was loaded.
 SLOWER, FASTER, WITHIN_ERROR, UNDECIDED = CHANGES = ("slower", "faster", "within error", "undecided")
 MATTERS = 0.05  # the least change that matters, unless the user names another
 
@@ -38,7 +38,7 @@ class Repeats:
     """One side's measurement of a cell or roof: the median (s) of each round with a result.
 
     ``error`` is the standard error of ``log_s`` within processes; None if a round has one sample only. ``samples``
-    counts the smallest round. Without a result ``status`` and ``reason`` are those of the first round; both are None if
+    counts the smallest round. Without a result ``status`` and ``reason`` come from the first round; both are None if
     the side did not measure it.
     """
 
@@ -194,7 +194,7 @@ def round_variance(row: ComparedRow) -> Spread:
 
 
 def common_variance(rows: Iterable[ComparedRow]) -> Spread:
-    """Fit the distribution from which the cells' variances are drawn (Smyth 2004, section 6.2).
+    """Fit the distribution of the cells' variances (Smyth 2004, section 6.2).
 
     A variance s² with d degrees of freedom about a centre c of weight w has E[log s²] = log c + ψ(d/2) - log(d/2) -
     ψ(w/2) + log(w/2) and Var[log s²] = ψ'(d/2) + ψ'(w/2). If the variances differ no more than by chance, the weight is
@@ -246,7 +246,7 @@ def estimate_changes(rows: Iterable[ComparedRow], common: Spread, matters: float
 
     A change of this share (``matters``) decides between "within error" and "undecided".
 
-    Of the cells flagged at 5 %, fewer than 5 % are false on average (Benjamini and Hochberg, J. R. Stat. Soc. B 57,
+    On average fewer than 5 % of the cells flagged at 5 % are false (Benjamini and Hochberg, J. R. Stat. Soc. B 57,
     1995). Holm's correction would miss small differences if many cells change at once, as with a new driver.
     """
     from scipy.stats import false_discovery_control
@@ -271,7 +271,7 @@ def _estimate_ratio(row: ComparedRow, common: Spread) -> ComparedRow:
     basis = ROUNDS if between.freedom else OTHERS if spread.freedom else PROCESS
     squared, freedom = spread.variance * (1 / len(a.medians_s) + 1 / len(b.medians_s)), spread.freedom
     if a.error is not None and b.error is not None and a.error**2 + b.error**2 > squared:
-        # However well rounds agree, the samples within them leave this much uncertain.
+        # The samples within rounds leave this much uncertain, even if the rounds agree.
         squared, freedom = a.error**2 + b.error**2, min(a.samples, b.samples) - 1
     row = replace(row, ratio=exp(shift), basis=basis)
     if squared == 0:
@@ -283,7 +283,7 @@ def _estimate_ratio(row: ComparedRow, common: Spread) -> ComparedRow:
 def mean_ratio(rows: Iterable[ComparedRow]) -> tuple[float, float | None, float | None]:
     """Return the geometric mean of the ratios with its 95 % interval, None if a row has none. At least one row.
 
-    The interval is that of these cells, measured again: the errors of their logarithms add up as independent ones.
+    The interval is for these cells, measured again: the errors of their logarithms add up as independent ones.
     """
     found = [row for row in rows if row.ratio]
     mean, halves = fmean(log(row.ratio or 1.0) for row in found), []

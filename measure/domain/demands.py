@@ -31,7 +31,7 @@ class CellDemand:
     peak_byte: int
     attainable_flop_per_s: float | None
     bound: str | None
-    uncounted: list[str] = field(default_factory=list)  # operators without a formula, which ``flop`` leaves out
+    uncounted: list[str] = field(default_factory=list)  # operators without a formula; ``flop`` leaves them out
     path: str | None = None  # ``one run`` if values decide what runs
 
 
@@ -66,10 +66,10 @@ class LayerDemand:
 
 
 def beyond_weights(layers: Sequence[LayerDemand], batch: int) -> int:
-    """Return the FLOP of a call that its weights do not explain, at 2 for each weight, input and call of its layer.
+    """Return the FLOP of a call beyond 2 for each weight, input and call of its layer.
 
-    Where an input is one token, these are attention, and what projects the tokens in the cache again. A linear layer
-    without weights of its own shares them, as a tied head does; all its FLOP count as those of weights.
+    If an input is one token, these are attention and repeated projections of the cached tokens. A linear layer without
+    weights of its own shares them, like a tied head; none of its FLOP count here.
     """
     return sum(
         max(0, each.flop - 2 * batch * each.calls * each.parameter_count)
@@ -101,7 +101,7 @@ def demands(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[st
 
 
 def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[Reached]:
-    """Return the cells in eager mode of inference at the batch sizes and precisions of the demands, in their order."""
+    """Return the eager inference cells at the batch sizes and precisions of the demands, in their order."""
     timed = {(each.batch, each.precision): each for each in cells if (each.phase, each.variant) == (INFERENCE, EAGER)}
     found = []
     for demand in demands:
@@ -114,7 +114,7 @@ def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[R
 def layer_demands(
     layers: "Iterable[Layer]", precision: str, roof: Roof, operators: "Iterable[OperatorTime]"
 ) -> list[LayerDemand]:
-    """Return the layers of a workload in the order in which they run, with the time of their operators in a profile."""
+    """Return the layers of a workload in running order, with their operators' time in a profile."""
     times_s: dict[str | None, float] = defaultdict(float)
     for each in operators:
         times_s[each.path] += each.time_s
@@ -129,7 +129,7 @@ def layer_demands(
 
 
 def _kind(layer: "Layer", layers: "Sequence[Layer]", times_s: Mapping[str | None, float]) -> str:
-    """Return a layer's kind; of one that runs all below it as one operator, the kind of most of their FLOP."""
+    """Return a layer's kind. A layer fused with all below it takes the kind with most of their FLOP."""
     below = [each for each in layers if each.path.startswith(f"{layer.path}.")]
     if not times_s.get(layer.path) or any(times_s.get(each.path) for each in below):
         return layer.layer_kind

@@ -1,4 +1,4 @@
-"""Compare the counts of two sides. They are exact, so any growth is one."""
+"""Compare the counts of two sides. Counts are exact, so no growth is noise."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ def _sum(*columns: str) -> "Callable[[Workload], int | None]":
     return add
 
 
-# What is compared, with its unit. A training step is the forward and the backward pass.
+# The compared quantities with their units. A training step is the forward and the backward pass.
 QUANTITIES: "dict[str, tuple[str, Callable[[Workload], int | None]]]" = {
     "parameters": ("", _sum("parameter_count")),
     "FLOP": ("FLOP", _sum("forward_flop")),
@@ -34,10 +34,9 @@ QUANTITIES: "dict[str, tuple[str, Callable[[Workload], int | None]]]" = {
 
 @dataclass(frozen=True)
 class CountedRow:
-    """One count of a model at one batch size and precision on both sides; None in ``b`` if B cannot be counted.
+    """One count of a model at one batch size and precision on both sides; ``b`` is None if B cannot be counted.
 
-    ``a_shape`` and ``b_shape`` are those of an input. Counts at unequal shapes are compared too: a larger input is
-    growth.
+    ``a_shape`` and ``b_shape`` are input shapes. Counts at unequal shapes are compared too: a larger input is growth.
     """
 
     model: str
@@ -57,7 +56,7 @@ class CountedRow:
 
     @property
     def change(self) -> str:
-        """What it did from A to B. A count that B lacks may have grown."""
+        """grew, shrank or same. A count missing in B counts as grown."""
         if self.b is None or self.b > self.a:
             return GREW
         return SAME if self.b == self.a else SHRANK
@@ -69,7 +68,7 @@ class CountedRow:
 def compare_counts(a: "Iterable[Workload]", b: "Iterable[Workload]") -> list[CountedRow]:
     """Compare the workloads that both sides counted: growth first, the largest at the top.
 
-    A workload whose input shape changed is held against the other side's only one of its model, batch and precision.
+    If the input shape changed, a workload is paired with the other side's only one of its model, batch and precision.
     """
     sides = [_by_cell(rows) for rows in (a, b)]
     found = []

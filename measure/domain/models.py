@@ -1,4 +1,4 @@
-"""The models that tables name: the built-in ones, and the language models, whose names say what they do.
+"""The models that tables name: the built-in ones, and the language models with their task in the name.
 
 ``gpt2_decode_512`` generates one token after 512. ``prefill`` reads a text and scores its next token; ``decode`` scores
 one more token, with the keys and values of the text before it in a cache; ``encode`` reads a text as a whole.
@@ -20,7 +20,7 @@ OWN = "own"  # the source and the family of a user's own model
 class Model:
     """A model's name, the library that builds it, its family, and the shape of its (first) input without the batch.
 
-    ``code`` identifies what a user's own model runs, and its source; or the settings of a user's configuration for
+    ``code`` identifies the source and operators of a user's own model, or the settings of a user's configuration for
     Hugging Face. It is None for models of libraries.
     """
 
@@ -32,7 +32,7 @@ class Model:
 
     @property
     def selector(self) -> str:
-        """The argument of ``--models`` that means this model and no other."""
+        """The argument of ``--models`` that selects this model only."""
         return self.name if ":" in self.name else f"{self.source}:{self.name}"
 
 
@@ -54,7 +54,7 @@ BUILT_IN = tuple(
 )
 MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}  # of one input, as tables write it
 
-ALL_MEASURED = "measured"  # stands for models among the names of ``--models``
+ALL_MEASURED = "measured"  # selects models among the names of ``--models``
 STORY = ("mobilenet_v2", "resnet18")  # the models of the paper's story: the first needs a sixth of the second's FLOP
 # The small selection of ``make report``, with every kind of layer; only the models of the story are trained
 QUICK = (
@@ -91,7 +91,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class LanguageTask:
-    """What a language model does in a call: it reads ``length`` tokens, or one token after these."""
+    """The task of a language model's call: read ``length`` tokens, or one token after these."""
 
     size: Size
     phase: str

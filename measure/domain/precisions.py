@@ -1,4 +1,4 @@
-"""The precisions that a device computes in, and those measured if the user names none."""
+"""The precisions of a device: supported ones, and the defaults to measure."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ def low_precision(environment: "Environment") -> str:
 
 
 def product_precisions(environment: "Environment", asked: Collection[str]) -> list[str]:
-    """Return the precisions of the matrix products: those asked for, and all that a GPU (int8: a CPU) has units for."""
+    """Return the precisions of the matrix products: the requested ones, and all with units on a GPU (int8: a CPU)."""
     every = (*PRECISIONS, *EIGHT_BITS)
     native = [INT8] if environment.device == "cpu" else [each for each in every if is_native(environment, each)]
     return [each for each in every if each in asked or each in native]

@@ -1,4 +1,4 @@
-"""Roofs: how fast a device computes and moves bytes at most; and the caches that a system reports."""
+"""Roofs: a device's highest rates of arithmetic and memory traffic. Also the caches that a system reports."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Roofline:
-    """A peak (FLOP/s) and a bandwidth (B/s) at one precision: two numbers, or two columns with a roof a row.
+    """A peak (FLOP/s) and a bandwidth (B/s) at one precision: two numbers, or two columns of them.
 
     Source: S. Williams, A. Waterman, D. Patterson, Roofline, Communications of the ACM 52 (2009), 65-76.
     """
@@ -51,10 +51,10 @@ def _choose(choose: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
 
 @dataclass(frozen=True)
 class Roof:
-    """The roof of a machine or chip: peaks (FLOP/s, at int8 OP/s) by precision, and the bandwidth of memory (B/s).
+    """The roof of a machine or chip: peaks by precision (FLOP/s; OP/s at int8), and the memory bandwidth (B/s).
 
-    The bandwidth is None if no stream was measured. ``load`` is the largest share of the cores that other programs used
-    meanwhile, 0 below ``LOAD``: the roof of a loaded machine is too low. A measured roof has the merged rows behind its
+    The bandwidth is None if no stream was measured. ``load`` is the largest share of the cores that other programs
+    used, 0 below ``LOAD``: the roof of a loaded machine is too low. A measured roof keeps the merged rows behind its
     rates: ``arithmetic`` by precision, and ``stream``.
     """
 

@@ -33,8 +33,8 @@ class Estimate:
 def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
     """Return the quotient of two independent medians above 0; without an interval if one of them has none.
 
-    The widths of their logarithms add in squares: on each side of the quotient those of the dividend on that side and
-    of the divisor on the other.
+    The widths of their logarithms add in squares: each side of the quotient takes the dividend's width on that side
+    and the divisor's on the other.
     """
     value = dividend.median / divisor.median
     if dividend.low is None or dividend.high is None or divisor.low is None or divisor.high is None:
@@ -49,8 +49,8 @@ def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[i
     """Return the ranks (from 0) of the two sorted values that enclose the median with at least this confidence.
 
     The number of values below the median is binomial(count, 1/2) whatever the distribution, so the symmetric pair
-    of ranks (k, count-1-k) misses the median with probability 2 * P(X <= k). None if even the extremes are too narrow:
-    at 95 % below six values. Source: H. A. David, H. N. Nagaraja, Order Statistics, section 7.1.
+    of ranks (k, count-1-k) misses the median with probability 2 * P(X <= k). None if even the extremes are too narrow
+    (at 95 %: below six values). Source: H. A. David, H. N. Nagaraja, Order Statistics, section 7.1.
     """
     below, best, ways = 0.0, None, 1
     for rank in range(count // 2):
@@ -122,10 +122,10 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     within = [estimate_median(values, ONE_STANDARD_ERROR) for values in rounds]
     logs = [log(each.median) for each in within]
     count, centre, middle = len(rounds), fmean(logs), median(each.median for each in within)
-    # The root of R/(R - 1) makes it the sample's deviation, whose function in the standard library takes far longer.
+    # The root of R/(R - 1) makes it the sample's deviation; the standard library's function takes far longer.
     error = hypot(*(each - centre for each in logs)) / sqrt(count * (count - 1))
     between = critical(CONFIDENCE_OF_ROUNDS, count - 1) * error
-    # The mean square error of the rounds that have one stands for all rounds; the mean over them divides it by count.
+    # Rounds without an error take the mean square error of the others; the mean over all rounds divides it by count.
     bounded = [each for each in within if each.low and each.high]
     scale = sqrt(max(len(bounded), 1) * count)
     below = hypot(*(log(each.median / each.low) for each in bounded if each.low)) / scale
@@ -135,7 +135,7 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
 
 
 def is_drifting(values: Sequence[float], tolerance: float) -> bool:
-    """Return whether later values lie above or below earlier values by more than chance and than the tolerance.
+    """Return whether later values differ from earlier values by more than chance and more than the tolerance.
 
     Chance is judged by the rank test for a trend (H. B. Mann, Nonparametric Tests Against Trend, Econometrica 13
     (1945), 245-259) at 1 %, the tolerance by the medians of the two halves, relative to the first.

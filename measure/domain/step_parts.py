@@ -18,8 +18,8 @@ COMMUNICATION = "communication"  # the kind of layer that waits for other device
 class StepPart:
     """A part of a step: means over the steps, devices and ranks of a trace.
 
-    ``time_s`` is the kernels'. ``least_s`` is what the roof allows for those that are counted, whose time, with copies
-    and fills, is ``counted_s``. ``memory_s`` is its part that memory bounds.
+    ``time_s`` covers all kernels, ``counted_s`` the counted ones with copies and fills. ``least_s`` is the roofline
+    bound of the counted kernels; ``memory_s`` is its memory-bound part.
     """
 
     name: str
@@ -43,7 +43,7 @@ class StepPart:
 
     @property
     def bound(self) -> str | None:
-        """What bounds most of the least time."""
+        """The bound of most of the least time."""
         return None if not self.least_s else MEMORY if self.memory_s > self.least_s / 2 else ARITHMETIC
 
     @property
@@ -89,7 +89,7 @@ def step_parts(
 
 
 class Term(NamedTuple):
-    """A part of two steps: its times, and what it adds to the ratio of the steps' times."""
+    """A part of two steps: its times, and its contribution to the ratio of the steps' times."""
 
     name: str
     a_s: float

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
 from math import isinf
 
-SPACE = "\u00a0"  # the paper's between a number and its unit, where no line breaks; the terminal uses a plain space
+SPACE = "\u00a0"  # between a number and its unit in the paper: no line break; the terminal uses a plain space
 PREFIXES = {-6: "a", -5: "f", -4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to run a network that joins with others: ``channels_last+compile``. ``help`` says in a few words which.
+    """A way to run a network that joins with others: ``channels_last+compile``. ``help`` describes it briefly.
 
     With ``is_autocast`` weights and inputs stay at fp32; with ``is_cold`` caches are emptied before each call. The
-    first call may take ``first_call_s`` longer than others. ``unprofiled`` is why operators cannot be profiled, if so.
-    ``preloaded`` are the names of an allocator in the linker's cache, ``settings`` those of the process by which it
-    differs from others (``measure/machine/settings.py``).
+    first call may take ``first_call_s`` longer than others. ``unprofiled`` is the reason if operators cannot be
+    profiled. ``preloaded`` are the names of an allocator in the linker's cache, ``settings`` the process settings that
+    the variant changes (``measure/machine/settings.py``).
 
     ``begin(device_kind, precision)`` sets a process up before the network is built; ``change(call, model)`` returns the
     call as this variant runs it. Both raise NotImplementedError, with a reason, if the variant does not fit.
@@ -74,7 +74,7 @@ def _need_a_cpu(device_kind: str) -> None:
 
 
 def keep_memory(device_kind: str, precision: str) -> None:
-    """Take every block from the heap and never give its end back, so that the system need not clear pages again.
+    """Take every block from the heap and never shrink it, so that the system need not clear pages again.
 
     Source: the GNU C Library's manual, Malloc Tunable Parameters.
     """
@@ -152,7 +152,7 @@ VARIANTS = (  # in the order in which a name joins them
     ),
 )  # fmt: skip
 NAMES = tuple(each.name for each in VARIANTS)
-SGD, ADAM = OPTIMIZERS = "sgd", "adam"  # of a training step: SGD with momentum, which a variant does not name, or Adam
+SGD, ADAM = OPTIMIZERS = "sgd", "adam"  # of a training step: SGD with momentum (not named in a variant), or Adam
 
 
 def parts_of(variant: str) -> tuple[Variant, ...]:
@@ -181,14 +181,14 @@ def process_variables(variant: str) -> dict[str, str]:
 
 
 def usual_variants(environment: Any) -> tuple[str, ...]:
-    """Return the variants that are measured in an environment (a row of ``machine.csv``) if the user names none."""
+    """Return the default variants of an environment (a row of ``machine.csv``)."""
     # Linux's C library returns large blocks at once, at a cost of page faults
     is_linux_cpu = environment.device == "cpu" and str(environment.system).startswith("Linux")
     return (EAGER, "kept_memory") if is_linux_cpu else (EAGER,)
 
 
 def canonical_name(text: str) -> str:
-    """Return a variant's name as tables have it, with its parts in their order. Raises UserError for a wrong part."""
+    """Return a variant's name with its parts in the tables' order. Raises UserError for a wrong part."""
     names, known = text.split("+"), (EAGER, *NAMES)
     if unknown := sorted(set(names) - set(known)):
         meant = did_you_mean(unknown[0], known)
@@ -199,7 +199,7 @@ def canonical_name(text: str) -> str:
 
 
 def with_optimizer(variant: str, optimizer: str) -> str:
-    """Return the variant of a training step under this optimiser, whose name comes last unless it is SGD."""
+    """Return the variant of a training step under this optimiser. Its name comes last; SGD adds none."""
     if optimizer == SGD:
         return variant
     return optimizer if variant == EAGER else f"{variant}+{optimizer}"

@@ -42,10 +42,10 @@ def shape_name(shape: Iterable[int]) -> str:
 
 
 def least_byte(parameter_byte: Any, input_byte: Any, made_byte: Any, untouched_byte: Any = 0) -> Any:
-    """Return the bytes that a call must move: parameters and inputs that it touches, and what it makes, each once.
+    """Return the bytes that a call must move: touched parameters, touched inputs and results, each once.
 
-    With ``made_byte`` the activations, that is the footprint; with the outputs, the compulsory bytes. Numbers or
-    columns. ``untouched_byte`` are those of parameters and inputs that no call can read, such as most rows of a table.
+    This is the footprint if ``made_byte`` counts activations, and the compulsory bytes if it counts outputs. Takes
+    numbers or columns. ``untouched_byte``: parameters and inputs that no call can read, such as most rows of a table.
     """
     return parameter_byte + input_byte - untouched_byte + made_byte
 
@@ -56,7 +56,7 @@ def same_shape(one: str | None, other: str | None) -> bool:
 
 
 def stored_as(precision: str) -> str:
-    """Return the precision of weights and inputs in memory, which decides the workload."""
+    """Return the precision of weights and inputs in memory. It decides the workload."""
     return FULL_PRECISION if precision == TF32 else precision
 
 
@@ -77,7 +77,7 @@ PEAK, BANDWIDTH, CLOCK = "peak", "bandwidth", "clock"
 
 
 class Kernel(NamedTuple):
-    """A roof kernel: what it gives, its name in the paper, and the kinds of device that have it.
+    """A roof kernel: its roof, its name in the paper, and the kinds of device that have it.
 
     A stream has the number of its arrays, and its FLOP for each number that it writes. Quick kernels are enough for a
     roof.
