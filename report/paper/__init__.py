@@ -1,4 +1,4 @@
-"""Everything that the paper is made from, loaded once into tidy frames."""
+"""The data of the paper, loaded once into tidy frames."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -31,10 +31,10 @@ from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memo
 BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only
 
 LOWER_PRECISIONS = ("bf16", "fp16")
-"""The precisions that are held against it: on a machine the first of them that it ran."""
+"""The precisions to compare with it: the first that a machine ran."""
 
 REFERENCE = "amd-epyc-2c-0ad4"
-"""The folder of the reference machine, to which text in blocks of class ``reference`` is bound."""
+"""The folder of the reference machine. Text in blocks of class ``reference`` describes it."""
 OF_AUTHORS = (REFERENCE, "nvidia-h100-80gb-hbm3-69d5", "nvidia-h200-03df")
 """The folders of the machines that come with the project."""
 
@@ -45,11 +45,10 @@ DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}  # device of an envir
 class Machine:
     """One machine in its newest environment: its roof measurements and roofs, its cells.
 
-    ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
-    (``report.paper.cells``); ``profiles`` are the cells that ran under a profiler, ``operators`` the times in them;
-    ``hardware_counters`` is what these said of each kernel. All have inputs of the shape at which the paper shows the
-    model. ``name`` is the processor's with its microarchitecture: AMD EPYC, Zen 4, 2 cores. ``measured_at`` is the UTC
-    time of the newest row.
+    ``cells`` are eager inference, ``variants`` other variants of it, ``steps`` training (``report.paper.cells``);
+    ``profiles`` are profiled cells, ``operators`` the times in them, ``hardware_counters`` the counters of each
+    kernel. All inputs have the shape at which the paper shows the model. ``name`` includes the microarchitecture: AMD
+    EPYC, Zen 4, 2 cores. ``measured_at`` is the UTC time of the newest row.
     """
 
     folder: str
@@ -77,9 +76,9 @@ class Machine:
 
     @cached_property
     def calm(self) -> "Machine":
-        """This machine without what was measured while other programs used it; itself without such cells and profiles.
+        """This machine without the cells and profiles measured under load; itself if it has none.
 
-        A variant goes with the cell in eager mode that it is held against.
+        A variant is dropped together with its baseline, the cell in eager mode.
         """
         loaded = self.cells[cells.is_loaded(self.cells)]
         beside = self.variants.set_index(cells.INFERENCE_CELL).index.isin(loaded.set_index(cells.INFERENCE_CELL).index)
@@ -94,21 +93,20 @@ class Machine:
 
     @property
     def lower_precision(self) -> str:
-        """The precision that is held against the base: bf16, but fp16 where cells ran at that and none at bf16."""
+        """The precision to compare with the base: bf16, or fp16 if cells ran at fp16 but not bf16."""
         ran = set(matching(self.cells, status="ok").precision)
         return next((each for each in LOWER_PRECISIONS if each in ran), LOWER_PRECISIONS[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Paper:
-    """The frames. ``machines`` are in the order in which a reader chose them, else CPUs first and of each kind the one
-    measured last; of the others see ``report.paper.workloads``.
+    """The frames. ``machines`` are in the reader's order, else CPUs first and the newest measurements first.
 
-    A reader may have ``chosen`` machines; the paper ``is_whole`` unless some models or chips were left out. It
-    ``is_calm`` where cells were left out of it: see ``calm``.
+    ``chosen`` is True if a reader chose the machines, ``is_whole`` if no model or chip was left out, ``is_calm`` if
+    ``calm`` dropped cells. ``workloads`` are described in ``report.paper.workloads``.
 
-    Of ``imported`` machines only the hardware counters are known. ``published`` is what others measured and studies
-    print, ``predictions`` is how latencies are predicted. ``traces`` are the project's and a reader's.
+    ``imported`` machines have hardware counters only. ``published`` holds measurements of others and numbers from
+    studies. ``traces`` are the project's and a reader's.
     """
 
     folder: Path
@@ -134,14 +132,14 @@ class Paper:
 
     @cached_property
     def calm(self) -> "Paper":
-        """The paper that findings and advice rest on, without what was measured while other programs used a machine."""
+        """The paper without measurements under load: the basis of findings and advice."""
         machines = tuple(machine.calm for machine in self.machines)
         return self if machines == self.machines else replace(self, machines=machines, is_calm=True)
 
     @cached_property
     def at_hand(self) -> Machine | None:
-        """The machine that the text speaks of: the first that a reader chose, else the one that a reader measured last,
-        else the reference machine.
+        """The subject of the text: the first machine that a reader chose, else the reader's newest, else the
+        reference machine.
         """
 
         def weight(machine: Machine) -> tuple[bool, bool, str]:
@@ -152,7 +150,7 @@ class Paper:
 
     @cached_property
     def reference(self) -> "Paper":
-        """The paper of the reference machine alone, with the project's own tables, whatever the reader measured."""
+        """The paper of the reference machine alone, from the project's own tables."""
         mine = tuple(machine for machine in self.machines if machine.folder == REFERENCE)
         if self.folder.resolve() == Path("data").resolve() and mine and self.is_whole:
             return replace(self, machines=mine)
@@ -165,15 +163,15 @@ def load(
     chosen: Sequence[str] | None = None,
     everything: bool = False,
 ) -> Paper:
-    """Read a data folder: the one given, else the one ROOFWRIGHT_DATA names, else the project's ``data``.
+    """Read a data folder: ``data``, else the folder in ROOFWRIGHT_DATA, else the project's ``data``.
 
-    Tables kept by hand that the folder of ROOFWRIGHT_DATA lacks are the project's: chips are the same on every machine,
-    and so is what studies print. Its chips and families of processors join the project's; a row of the same key
-    replaces the project's. ``references`` is the bibliography (default: all that the project names). ``chosen`` are the
-    machines' folders to read, all where it is empty; without it, those of ``report.options``. What is not there yet is
-    empty. ``everything`` passes over the reader's choice of models and chips.
+    The project's hand-kept tables fill in for tables that the folder of ROOFWRIGHT_DATA lacks. Its chips and families
+    of processors join the project's; a row with the same key replaces the project's. ``references`` is the
+    bibliography (default: all that the project names). ``chosen`` are the machines' folders to read, all if empty
+    (default: the choice in ``report.options``). Absent tables are empty. ``everything`` ignores the reader's choice of
+    models and chips.
 
-    Raises UserError where a table cannot be read, and for a choice that means nothing in it.
+    Raises UserError for an unreadable table, and for a choice that matches nothing.
     """
     projects = data or Path("data")
     data = data or Path(os.environ.get("ROOFWRIGHT_DATA") or projects)
@@ -197,7 +195,7 @@ def load(
     codes = {row.model: row.code for row in models.itertuples() if isinstance(row.code, str)}
 
     def is_shown(row: records.Attempt) -> bool:
-        """Whether a reader wants the model, and it is still the network that was counted."""
+        """Whether the reader chose the model and its network is still the counted one."""
         return row.model in wanted and row.code == codes.get(row.model, row.code)
 
     tried = [each._replace(rows=list(filter(is_shown, each.rows))) for each in tried]
@@ -207,7 +205,7 @@ def load(
     places = operators.groupby("model").indices
 
     def of_models(tried: Tried) -> pd.DataFrame:
-        """Return the operators of the models that ran; each machine looking for them takes seconds with many models."""
+        """Return the operators of models that ran, found once: a search per machine would take seconds."""
         ran = {row.model for row in tried.rows}
         found = [places[model] for model in ran if model in places]
         return operators.take(np.sort(np.concatenate(found))) if found else operators.iloc[:0]
@@ -227,11 +225,11 @@ def load(
     ]
     if not chosen:
         machines.sort(key=lambda machine: machine.measured_at, reverse=True)
-        machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
+        machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; a stable sort
     programs = having("workload/counting_programs.csv")
     counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
     cases = having("workload/counting_cases.csv")
-    traces = {name: folder for folder in (projects, data) for name in trace_names(folder)}  # of equal names the last
+    traces = {name: folder for folder in (projects, data) for name in trace_names(folder)}  # the last one wins
     every_chip = set(roofs.chip)
     wanted_chips = every_chip if everything else options.chosen("chips", every_chip)
     return Paper(
@@ -257,7 +255,7 @@ ATTEMPTS = records.Run, records.Profile, records.HardwareCounterProfile
 
 
 class Tried(NamedTuple):
-    """A machine's newest environment, and the rows that say which cells were tried in it, whatever their inputs."""
+    """A machine's newest environment and the cells tried in it, at any input shape."""
 
     folder: MachineFolder
     environment: records.Environment
@@ -266,7 +264,7 @@ class Tried(NamedTuple):
 
 
 def tried_in(folder: MachineFolder) -> Tried | None:
-    """Return what was tried in a machine's newest environment; None where none is recorded."""
+    """Return the cells tried in a machine's newest environment; None without an environment."""
     if not folder.rows(records.Environment):
         return None
     environment, times = folder.newest_environment(), folder.measured_at()
@@ -279,7 +277,7 @@ def _in(environment: records.Environment, rows: list[Any]) -> list[Any]:
 
 
 def _machine_name(environment: records.Environment, cores: Sequence[FlopPerCycle], roofs: pd.DataFrame) -> str:
-    """Return a GPU's name among the chips, else the driver's; a processor's with what tells it from its like."""
+    """Name a GPU as in ``chips.csv``, else as its driver does; a processor with microarchitecture and cores."""
     if environment.device != "cpu":
         return chips.short_name(next(iter(chips.datasheet(roofs, environment.name).chip), environment.name))
     fitting = (row.microarchitecture for row in cores if row.fits(environment))
@@ -290,7 +288,7 @@ def _machine_name(environment: records.Environment, cores: Sequence[FlopPerCycle
 def load_machine(
     tried: Tried, name: str, shapes: Mapping[str, str], counted: pd.DataFrame, operators: pd.DataFrame
 ) -> Machine:
-    """Return what was measured of a machine at the shapes of input at which its models are shown."""
+    """Read a machine's measurements at the input shapes that the paper shows."""
     folder, environment = tried.folder, tried.environment
     shown = [row for row in tried.rows if same_shape(row.input_shape, shapes.get(row.model))]
     tried_runs, tried_profiles, counter_profiles = (

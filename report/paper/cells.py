@@ -1,8 +1,7 @@
 """The cells of inference and of training: times with intervals, and the rates and bounds that follow from the workload.
 
-The ratio of the backward pass's time to the forward pass's is taken sample by sample: both times of a sample are of
-the same steps, so that what slows a step down for a while cancels. The ratios of all rounds are joined as latencies
-are (``measure.domain.statistics.estimate_rounds``).
+The ratio of backward to forward time is taken sample by sample: both times come from the same steps, so disturbances
+cancel. Ratios are joined over rounds like latencies (``measure.domain.statistics.estimate_rounds``).
 """
 
 from collections import defaultdict
@@ -33,13 +32,13 @@ MEMORY_PARTS = {
     "parameters": "parameter_byte", "gradients": "gradient_byte", "momentum": "momentum_byte",
     "saved activations": "saved_byte",
 }  # fmt: skip
-"""What a training step with SGD with momentum keeps, and its column."""
+"""The memory of a training step (SGD with momentum) by kind, and the column of each."""
 
 
 def merge_runs(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell: the round that decides its outcome, with the number of ``rounds`` that have a result.
+    """One row per cell: its decisive round, with the number of ``rounds`` with a result.
 
-    ``flags`` are those of the cell, joined by ``;``. The rules are those of ``measure.domain.latency.Rounds``.
+    ``flags`` are the cell's, joined by ``;``. Rules: ``measure.domain.latency.Rounds``.
     """
     flagged = runs.assign(flags=runs["flags"].astype(object).fillna(""))
     timed = samples[[*CellSample._fields]].itertuples(index=False, name=None)
@@ -51,9 +50,9 @@ def merge_runs(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
-    """One row is a cell, named by ``key``: the median of a column over its rounds, and the ends of its interval.
+    """One row per cell (``key``): the median of a column over its rounds, and the ends of its interval.
 
-    ``names`` are the columns of these three.
+    ``names`` are the three columns returned.
     """
     rounds: dict[tuple[Any, ...], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for *cell, round_, value in zip(*(samples[name].tolist() for name in (*key, "round", column)), strict=True):
@@ -67,19 +66,19 @@ def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names
 
 
 def is_loaded(cells: pd.DataFrame) -> pd.Series:
-    """Return which cells were measured while other programs used the machine, in every round."""
+    """True for cells measured under load in every round."""
     return cells["flags"].map(was_disturbed).astype(bool)
 
 
 def half_width(cells: Any) -> Any:
-    """Return half the width of the interval over the latency, of a cell or of a frame of cells."""
+    """Return half the interval's width over the latency, for a cell or a frame of cells."""
     return (cells.latency_high_s - cells.latency_low_s) / 2 / cells.latency_s
 
 
 def estimate_latencies(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell: its median latency with interval (s), and the ``scatter`` of its rounds.
+    """One row per cell: its median latency with interval (s), and the ``scatter`` of its rounds.
 
-    That is the standard deviation of the logarithms of their medians; empty for one round.
+    Scatter is the standard deviation of the log medians; empty for one round.
     """
     medians = np.log(samples.astype({"latency_s": float}).groupby([*CELL_COLUMNS, "round"]).latency_s.median())
     scatter = medians.groupby(level=CELL_COLUMNS).std().rename("scatter").reset_index()
@@ -97,12 +96,11 @@ def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
 
 
 def operator_bounds(operators: pd.DataFrame, precision: str, roof: Roofline) -> pd.DataFrame:
-    """One row is a stage of a model at a batch size: the least time of its operators one after the other, ``bound_s``.
+    """One row per model, batch size and stage: ``bound_s``, the least time of its operators run one after the other.
 
-    An operator takes at least the longer of its FLOP at the peak and its bytes at the bandwidth of memory (Williams et
-    al. 2009). Its FLOP are its products' alone, which is what a peak is measured with: other FLOP, and what is computed
-    again in the backward pass, are left out, so that the bound is never too high for them. Its bytes are what it reads
-    and writes, none of them from a cache: where a cache holds them, an operator may take less.
+    An operator takes at least its FLOP at the peak or its bytes at the memory bandwidth, the longer of the two
+    (Williams et al. 2009). FLOP are products only, as in the peak; other FLOP and recomputation are left out, so they
+    cannot push the bound too high. Bytes are all inputs and outputs; an operator may be faster if a cache holds them.
     """
     rows = matching(operators, precision=stored_as(precision))
     rows = rows.assign(bound_s=rows.calls * roof.least_s(rows.flop, rows.byte))
@@ -129,10 +127,9 @@ def under_roofs(cells: pd.DataFrame, operators: pd.DataFrame, bounds: Mapping[st
 
 
 def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell of a variant: its speed-up over eager mode, from the ratios of rounds taken together.
+    """One row per cell of a variant: its speed-up over eager mode, from the ratios of paired rounds.
 
-    Rounds of one number in one sitting are taken together, so that slow drift is in both. Rounds without a sitting
-    share one.
+    Rounds with the same number and sitting are paired, so slow drift cancels. Rounds without a sitting share one.
     """
     rounds = samples.groupby([*CELL_COLUMNS, "round"], as_index=False).latency_s.median()
     together = [*(column for column in CELL_COLUMNS if column != "variant"), "round", "sitting"]
@@ -146,13 +143,13 @@ def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 def derive_inference(
     runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, operators: pd.DataFrame, roof_of: RoofOf
 ) -> pd.DataFrame:
-    """One row is a cell of inference: its latency with interval, its rates and bounds.
+    """One row per cell of inference: its latency with interval, its rates and bounds.
 
     ``attained`` is the achieved rate over the roof (``roof_of`` a precision) at the model's footprint intensity.
-    ``model_bound_s`` is the least time of the whole model on its compulsory bytes, ``operator_bound_s`` that of its
-    ``operators`` one after the other (``operator_bounds``). All are empty without a measured roof, the last also
-    without counted operators. ``speed_up`` is a variant's speed over that of eager mode, with the ends of its interval;
-    empty in eager mode, and without rounds of both in one sitting.
+    ``model_bound_s`` is the least time of the whole model on its compulsory bytes, ``operator_bound_s`` the sum over
+    its ``operators`` (``operator_bounds``). All are empty without a measured roof, the last also without counted
+    operators. ``speed_up`` is a variant's speed over eager mode, with the ends of its interval; empty in eager mode,
+    and if no sitting has rounds of both.
     """
     taken, wanted = (matching(rows, phase=INFERENCE) for rows in (samples, runs))
     cells = merge_runs(wanted, taken).merge(estimate_latencies(taken), on=CELL_COLUMNS, how="left")
@@ -169,14 +166,13 @@ def derive_inference(
 def derive_steps(
     runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, operators: pd.DataFrame, roof_of: RoofOf
 ) -> pd.DataFrame:
-    """One row is a cell of training, eager, with SGD and momentum: its times, and what follows from its workload.
+    """One row per cell of training (eager, SGD with momentum): its times and bounds.
 
-    ``latency_s`` is the step's, ``forward_s``, ``backward_s`` and ``update_s`` are its stages', all with intervals;
-    ``time_ratio`` is backward to forward, with its interval, ``flop_ratio`` the same of the FLOP counted.
+    ``latency_s`` is the step's time, ``forward_s``, ``backward_s`` and ``update_s`` its stages', all with intervals;
+    ``time_ratio`` is backward to forward time, with its interval, ``flop_ratio`` backward to forward FLOP.
     ``flop_bound_s`` is the step's FLOP at the peak of the roof (``roof_of`` a precision); ``forward_bound_s`` and
-    ``backward_bound_s`` are the least times of the operators one after the other (``operator_bounds``),
-    ``update_bound_s`` that of the bytes that the update must move, ``operator_bound_s`` the sum of the three. All are
-    empty where no roof was measured or what they are made of was not counted.
+    ``backward_bound_s`` sum the operators' least times (``operator_bounds``), ``update_bound_s`` is the least time of
+    the update's bytes, ``operator_bound_s`` the sum of the three. All are empty without a measured roof or the counts.
     """
     whole = (matching(rows, phase=STEP, variant=EAGER) for rows in (runs, samples))
     wanted = merge_runs(*whole).drop(columns="phase")
@@ -192,12 +188,12 @@ def derive_steps(
 
 
 def update_byte(rows: pd.DataFrame) -> pd.Series:
-    """Return what SGD with momentum must move: weights and momentum are read and written, gradients are read."""
+    """Return the bytes of an SGD update with momentum: weights and momentum read and written, gradients read."""
     return 2 * rows.parameter_byte + 2 * rows.momentum_byte + rows.gradient_byte
 
 
 def _timed(cells: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells with the times of the step and its stages, and the ratio of the latter."""
+    """Add the times of the step and its stages, and the ratio of backward to forward."""
     times = estimate_latencies(samples)
     parts = [matching(times, phase=STEP).drop(columns="phase")]
     for stage in (FORWARD, BACKWARD, UPDATE):
@@ -210,7 +206,7 @@ def _timed(cells: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ratios(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell: backward to forward in time, with interval."""
+    """One row per cell: backward to forward time, with interval."""
     forward, backward = (matching(samples, phase=stage) for stage in (FORWARD, BACKWARD))
     paired = forward.merge(backward, on=[*STEP_CELL, "round", "sample"], suffixes=("", "_backward"))
     paired = paired.assign(ratio=paired.latency_s_backward / paired.latency_s)

@@ -18,7 +18,7 @@ SHARED_PRECISIONS = (("bf16", "fp16"), ("fp32",))
 
 
 def read(path: Path, keys: frozenset[str]) -> pd.DataFrame:
-    """Return the roofs, each a chip's at one precision and unit, with its ridge point (FLOP/B) derived.
+    """Return the roofs, one row per chip, precision and unit, with the ridge point (FLOP/B).
 
     ``keys`` are the bibliography's. A missing file is an empty table. Raises UserError as ``curated.read`` does.
     """
@@ -28,22 +28,22 @@ def read(path: Path, keys: frozenset[str]) -> pd.DataFrame:
 
 
 def fastest(chips: pd.DataFrame) -> pd.DataFrame:
-    """For each chip its fastest dense row of those given; at equal rates bf16 before the others."""
+    """Keep the fastest dense row per chip; bf16 wins a tie."""
     ranked = chips.assign(other=chips.precision != "bf16")
     ranked = ranked.sort_values(["peak_flop_per_s", "other"], ascending=[False, True], kind="stable")
     return ranked.drop_duplicates("chip").drop(columns="other")
 
 
 def headline(chips: pd.DataFrame) -> pd.DataFrame:
-    """For each chip its fastest floating-point rate at 16 bits or more; chips that print none are left out."""
+    """Keep the fastest floating-point rate at 16 bits or more per chip; chips without one are dropped."""
     return fastest(chips[chips.precision.isin(FLOATING)])
 
 
 def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of one chip for each die: for medians, intervals and rates of growth, in which a die counts once.
+    """Keep one chip per die, so medians, intervals and rates of growth count a die once.
 
-    It is the die's first chip, whose year is the die's: later boards get newer memory or are sorted by what works. Of
-    several in a year it is the one with the highest peak, which has most of the die, and then the first of the table.
+    It is the die's first chip: later boards get newer memory or are binned. Among chips of one year the highest
+    peak wins, then the first in the table.
     """
     dies = chips.assign(die=chips.die.where(chips.die != "", chips.chip))
     ranked = dies.sort_values(["year", "peak_flop_per_s"], ascending=[True, False], kind="stable")
@@ -51,10 +51,9 @@ def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
 
 
 def comparable(chips: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Return the chips of a kind at one precision and unit; none where they share none.
+    """Return the chips of a kind at one common precision and unit; empty if there is none.
 
-    16-bit floating point on tensor units before vector units, then fp32: the first that at least half of the kind's
-    chips have.
+    16-bit floating point on tensor units, then vector units, then fp32: the first that at least half of the chips have.
     """
     of_kind = chips[chips.chip_kind == kind]
     for precisions in SHARED_PRECISIONS:
@@ -70,18 +69,18 @@ def short_name(chip: str) -> str:
 
 
 def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return the rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
+    """Return the rows of a chip by its name at the driver: equal to ``chip`` or to one of ``alias``."""
     wanted = fold_name(name)
     # An empty list would choose columns rather than rows.
     return chips[pd.Series([wanted in chip_names(row) for row in each(chips)], chips.index, dtype=bool)]
 
 
 def roof_of(chips: pd.DataFrame, name: str | None) -> Roof | None:
-    """Return the roof on a chip's datasheet; None for a chip that is not among these."""
+    """Return a chip's datasheet roof; None if ``chips`` lacks it."""
     rows = chips[chips.chip == name]
     return datasheet_roof(each(rows)) if len(rows) else None
 
 
 def on_chip(chips: pd.DataFrame) -> "pd.Series[bool]":
-    """Tell whether a row's bandwidth is that of memory on the chip, which no DRAM roof compares with."""
+    """True for rows with the bandwidth of on-chip memory, which no DRAM roof compares with."""
     return chips.memory_type.str.contains("on chip", case=False)

@@ -1,4 +1,4 @@
-"""Tables whose rows cite the bibliography: people keep them by hand."""
+"""Hand-kept tables with citations in their rows."""
 
 import re
 from decimal import Decimal
@@ -25,15 +25,14 @@ PROCESSOR = attrgetter("vendor", "family", "vector_extension", "precision")
 
 
 def read_keys(*paths: Path) -> frozenset[str]:
-    """Return the citation keys of all entries. Raises UserError if a file cannot be read."""
+    """Return all citation keys. Raises UserError if a file cannot be read."""
     return frozenset(key for path in paths for key in ENTRY.findall(read_text(path)))
 
 
 def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[int, Record]]:
     """Return the rows of a table, each with its line; ``keys`` are the bibliography's. A missing file has no rows.
 
-    Raises UserError naming file, line and column of a cell that its column refuses or of an unknown key, and the lines
-    of two rows with the same key.
+    Raises UserError with file, line and column of an invalid cell or unknown key, or the lines of duplicate rows.
     """
     rows, facts = numbered(path, record), TABLES[record]
     lines: dict[Any, int] = {}
@@ -55,7 +54,7 @@ def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[i
 def frame(path: Path, record: type, keys: frozenset[str]) -> pd.DataFrame:
     """Return the rows of a table as a frame; raises UserError as ``read`` does. Unknown texts are empty.
 
-    A number as printed becomes a float, and ``<column>_rounding`` is half the unit of its last digit.
+    Printed numbers become floats; ``<column>_rounding`` is half a unit of the last digit.
     """
     rows, facts = read_frame(record, path), TABLES[record]
     cited = {key for name in CITING if name in rows for text in rows[name].dropna().unique() for key in text.split(";")}
@@ -86,6 +85,6 @@ def flop_per_cycle(path: Path, keys: frozenset[str]) -> list[FlopPerCycle]:
 
 
 def share_model(row: FlopPerCycle, other: FlopPerCycle) -> bool:
-    """Return whether two rows speak of the same processor."""
+    """Return whether two rows describe the same processor."""
     is_same = PROCESSOR(row) == PROCESSOR(other)
     return is_same and not model_numbers(row.models).isdisjoint(model_numbers(other.models))

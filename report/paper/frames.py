@@ -1,6 +1,6 @@
 """The tables of the cache as frames, and the rows of a frame.
 
-Large tables are read by pandas' parser, in a tenth of the time of the cache's own.
+pandas parses large tables, ten times as fast as the cache's own parser.
 """
 
 import io
@@ -19,18 +19,18 @@ from measure.cache.schema import TABLES, Column
 from measure.cache.table import Columns
 
 LARGE, LARGEST_KEPT = 100_000, 50_000_000
-"""The size in bytes from which a table is read by pandas, and up to which it is kept for whoever reads it again."""
+"""The least size in bytes of tables that pandas parses, and the largest of tables that stay in memory."""
 
 
 TEXT = object
-"""The type of texts in frames: pandas' own takes several times as long to compare, and to take rows of."""
+"""The type of texts in frames: comparing and selecting pandas' own type takes several times as long."""
 
 READ_EXACTLY: Any = {"float_precision": "round_trip"} if int(pd.__version__.partition(".")[0]) < 3 else {}
-"""Numbers as Python reads them: pandas 3 does so by itself, earlier ones are an ulp off."""
+"""Read numbers as Python does: pandas 3 does by default, earlier versions are an ulp off."""
 
 
 def read_frame(record: type, *paths: Path) -> pd.DataFrame:
-    """Return the tables in some files as one frame, with its columns even when it is empty.
+    """Join the tables in some files; an empty frame has the columns too.
 
     Raises UserError as ``measure.cache`` does.
     """
@@ -44,14 +44,14 @@ def read_frame(record: type, *paths: Path) -> pd.DataFrame:
 
 
 def committed(folder: Folder, record: type, rows: Collection[Any]) -> pd.DataFrame:
-    """Return the rows of a child table that belong to these rows."""
+    """Return the rows of a child table that belong to ``rows``."""
     found, key = read_frame(record, folder.paths[record]), [*TABLES[PARENTS[record]].key]
     owners = pd.DataFrame([[getattr(row, name) for name in key] for row in rows], columns=key)
     return found.merge(owners, on=key) if len(found) and len(owners) else found.iloc[:0]
 
 
 def frame(rows: Collection[Any], record: type) -> pd.DataFrame:
-    """Return a table's records as a frame with the table's columns, even when it is empty."""
+    """Return records as a frame; an empty one has the columns too."""
     return frame_of({name: [getattr(row, name) for row in rows] for name in TABLES[record].columns}, record)
 
 
@@ -62,12 +62,12 @@ def frame_of(columns: Columns, record: type) -> pd.DataFrame:
 
 
 def compact(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame that grew column by column in few pieces: rows are taken from it sooner, and pandas warns less."""
+    """Defragment a frame that grew column by column: row selection is faster, and pandas does not warn."""
     return frame.copy()
 
 
 def quick_columns(path: Path, record: type) -> Columns | None:
-    """Return a large table by column; None for one that is left to the cache's own parser."""
+    """Return a large table by column; None if the cache's own parser has to read it."""
     found = _parsed(path, record)
     if found is None:
         return None
@@ -83,10 +83,10 @@ table.quick = quick_columns
 
 
 def _parsed(path: Path, record: type) -> pd.DataFrame | None:
-    """Return a large table as a frame; None for one with anything that pandas might read otherwise, or not refuse."""
+    """Return a large table as a frame; None for content that pandas might read differently or fail to reject."""
     try:
         status = path.stat()
-        if status.st_size < LARGE or hasattr(record, "problem"):  # which looks at whole rows
+        if status.st_size < LARGE or hasattr(record, "problem"):  # ``problem`` checks whole rows
             return None
         parse = _parse if status.st_size <= LARGEST_KEPT else _parse.__wrapped__
         return parse(path, record, (status.st_ino, status.st_size, status.st_mtime_ns))
@@ -116,7 +116,7 @@ def _parse(path: Path, record: type, _state: tuple[int, ...]) -> pd.DataFrame | 
         for name, column in columns.items():
             for text in _decisive_texts(rows[name], column):
                 column.value(text)
-                if text != text.strip():  # which a table written by hand may have
+                if text != text.strip():  # as in a table written by hand
                     return None
     except (TypeError, ValueError):
         return None
@@ -124,13 +124,13 @@ def _parse(path: Path, record: type, _state: tuple[int, ...]) -> pd.DataFrame | 
 
 
 def _decisive_texts(cells: pd.Series, column: Column) -> Iterator[str]:
-    """Yield the texts that a column's parser takes if it takes all: distinct ones, both ends of numbers, an empty one.
+    """Yield texts that decide if a column is valid: distinct texts, the extremes of numbers, an empty text.
 
-    Raises ValueError for a number that is not whole where it must be.
+    Raises ValueError for a fraction in a column of whole numbers.
     """
     found = cells.to_numpy()
     if column.type is str:
-        yield from ("" if text != text else text for text in set(found))  # NaN stands for an empty one
+        yield from ("" if text != text else text for text in set(found))  # NaN is an empty text
         return
     known = found[~np.isnan(found)]
     if len(known) < len(found):
@@ -145,7 +145,7 @@ def _decisive_texts(cells: pd.Series, column: Column) -> Iterator[str]:
 
 
 def each(frame: pd.DataFrame) -> Iterator[Any]:
-    """Yield what ``frame.itertuples`` does, which reads text by text and compiles a class for each frame."""
+    """Yield rows like ``frame.itertuples``, but faster: it reads texts one by one and compiles a class per frame."""
     cells = frame.to_numpy(object).tolist()
     return map(_row(tuple(frame.columns))._make, ((index, *row) for index, row in zip(frame.index, cells, strict=True)))
 
@@ -156,26 +156,26 @@ def _row(columns: tuple[str, ...]) -> Any:
 
 
 def matching(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
-    """Return the rows with these values in their columns; None stands for any value."""
+    """Return the rows with these values; None matches any value."""
     places = None
     for column, value in values.items():
-        if value is not None:  # only the columns asked for are looked at, and of these only the rows that are left
+        if value is not None:  # compare the given columns only, on the remaining rows
             cells = frame[column].to_numpy()
             places = np.flatnonzero(cells == value) if places is None else places[cells[places] == value]
     return frame.copy() if places is None else frame.take(places)
 
 
 def spread(frame: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return the first and the last row and rows at even steps between them, ``most`` in all; all rows of fewer."""
+    """Return ``most`` rows at even steps, first and last included; all rows if there are fewer."""
     last = len(frame) - 1
     return frame if last < most else frame.iloc[[round(at * last / (most - 1)) for at in range(most)]]
 
 
 def highest(frame: pd.DataFrame, column: str) -> Any:
-    """Return the row with the highest value in a column; of equal ones the first."""
+    """Return the first row with the highest value in a column."""
     return frame.iloc[int(frame[column].to_numpy().argmax())]
 
 
 def extremes(frame: pd.DataFrame, column: str) -> tuple[Any, Any]:
-    """Return the rows with the lowest and the highest value in a column; of equal ones the first."""
+    """Return the first rows with the lowest and the highest value in a column."""
     return frame.iloc[int(frame[column].to_numpy().argmin())], highest(frame, column)

@@ -1,8 +1,7 @@
-"""Groups of operators by a list of rules, and the time and work of each group in a profiled call or a traced step.
+"""Groups of operators by rule, and the time and work of each group in a profiled call or traced step.
 
-An operator is known by its name in torch (``aten``) and by the layer that calls it. Counts and profiles name a
-convolution differently (``convolution`` and ``conv2d``), hence the patterns. A GPU kernel belongs to the group of the
-operator that launched it.
+Rules look at an operator's name in torch (``aten``) and the layer that calls it. Counts and profiles name a convolution
+differently (``convolution`` and ``conv2d``), hence the patterns. A GPU kernel belongs to its operator's group.
 """
 
 import re
@@ -20,7 +19,7 @@ from measure.domain.words import BACKWARD, COSTS, EAGER, ELEMENTARY, FORWARD, IN
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import matching
 
-OTHER = "other"  # the group of whatever no rule fits
+OTHER = "other"  # the group of operators that fit no rule
 CELL = ["model", "batch", "phase"]  # the key of a profiled call at one precision and variant
 
 PHASE_OF = {INFERENCE: INFERENCE, FORWARD: STEP, BACKWARD: STEP}
@@ -29,7 +28,7 @@ PHASE_OF = {INFERENCE: INFERENCE, FORWARD: STEP, BACKWARD: STEP}
 
 @dataclass(frozen=True)
 class Rule:
-    """A group, and a pattern of operators' names. Without a ``kind`` or ``stage`` a rule fits all of them."""
+    """A group and a pattern of operator names. A rule without ``kind`` or ``stage`` fits all of them."""
 
     group: str
     name: str = ""
@@ -42,7 +41,7 @@ class Rule:
 
 
 def _whole(names: str) -> str:
-    """Return the pattern of whole names, each in place or not, of any dimension, forward or backward."""
+    """Return a pattern of whole names: in place or not, any dimension, forward or backward."""
     return rf"^_*({'|'.join(names.split())})(_?\dd)?_?(_?backward\d*)?$"
 
 
@@ -91,12 +90,12 @@ RULES = (
         ),
     ),
 )
-"""The first rule that fits decides: specific ones stand before general ones."""
+"""The first rule that fits wins: specific rules come before general ones."""
 
 
 @cache
 def group_of(operator: str, kind: str, stage: str) -> str:
-    """Return the group of an operator that a layer of a kind (empty if unknown) calls in a stage."""
+    """Return an operator's group by the kind of its layer (empty if unknown) and the stage."""
     return next((rule.group for rule in RULES if rule.fits(operator, kind, stage)), OTHER)
 
 
@@ -114,11 +113,10 @@ def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
 
 @cache
 def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
-    """One row is a group of operators in a profiled call at the base precision, in eager mode.
+    """One row per group of operators and profiled call, at the base precision in eager mode.
 
-    ``time_s`` is its time and ``share`` its part of the time of all operators; ``flop`` (products and others) and
-    ``byte`` (each operator reads its inputs and writes its outputs) are its counted work, 0 if none was counted.
-    ``plain_s`` and ``profiled_s`` are those of the call.
+    ``share`` is the group's share of the operators' time; ``flop`` (products and others) and ``byte`` (each operator's
+    inputs and outputs) are its counted work, 0 if none was counted. ``plain_s`` and ``profiled_s`` time the call.
     """
     calls = matching(machine.profiles, status="ok", precision=BASE_PRECISION, variant=EAGER)
     calls = calls[[*CELL, "plain_s", "profiled_s"]]
@@ -138,10 +136,10 @@ def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
 
 
 def traced(operators: Iterable[TraceOperator], roof: Roof | None) -> pd.DataFrame:
-    """One row is a ``kind`` of layer in a traced step: the fields of ``StepPart``, and what follows from them.
+    """One row per ``kind`` of layer in a traced step: the fields of ``StepPart``, rates and bounds.
 
-    ``share`` is that of the kernels' time; ``intensity`` and ``flop_per_s`` are of all arithmetic, in the time that is
-    counted. Softmax is a kind of its own: in attention as separate operators it waits for other things than products.
+    ``share`` is of the kernels' time; ``intensity`` and ``flop_per_s`` are of all arithmetic, over the counted time.
+    Softmax is a kind of its own: inside unfused attention its bottleneck differs from the products'.
     """
     parts = step_parts(operators, roof, lambda row: "softmax" if row.operator == "_softmax" else row.layer_kind)
     numbers = [name for name in StepPart.__dataclass_fields__ if name != "name"]

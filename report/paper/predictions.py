@@ -1,4 +1,4 @@
-"""How latencies are predicted: the tables of ``data/prediction``, and what predictions of single calls rest on."""
+"""Predicted latencies: the tables of ``data/prediction``, and the predictor of single calls."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from measure.predicting.prediction import Predictor
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The errors of all sorts of networks together as a frame; each row also has its ``setting``.
+    """The errors over all kinds of networks as a frame; each row also has its ``setting``.
 
-    The folders hold fits, chips, what others timed, and what was measured. They are read when a single call is
-    predicted: that takes longer than all else that the paper loads.
+    The folders hold fits, chips, published timings and measurements. They are read on the first prediction of a single
+    call, since reading takes longer than loading the rest of the paper.
     """
 
     errors: pd.DataFrame
@@ -30,20 +30,20 @@ class Predictions:
 
     @cached_property
     def devices(self) -> list[PredictedDevice]:
-        """The chips of the table and the machines that were measured, each once."""
+        """The chips of the table and the measured machines, without duplicates."""
         _, chips, _, measured = self.folders
         machines = (machine for _, _, machine in demand.of_machines(measured))
         return list(dict.fromkeys([*demand.of_chips(chips).values(), *machines]))
 
     @cached_property
     def counted(self) -> timings.Counted:
-        """What each call of a counted model asks for."""
+        """The demand of each call of a counted model."""
         return timings.counted(Workloads(self.folders[3]))
 
     @cached_property
     def calls(self) -> dict[tuple[str, int, int, str], Demand]:
-        """The demand of each model's calls at its most frequent input shape, by model, batch size, bytes of an element
-        and phase.
+        """The demand of calls at a model's most frequent input shape, by model, batch size, bytes of an element and
+        phase.
         """
         shapes = Counter((key.model, key.input_shape) for key in self.counted)
         usual = {model: shape for (model, shape), _ in reversed(shapes.most_common())}
@@ -66,7 +66,7 @@ class Predictions:
 
 
 def read(fits: Path, chips: Path, published: Path, measured: Path) -> Predictions:
-    """Read the errors; none if they are not there. Raises UserError where a cell is wrong."""
+    """Read the errors; empty without a table. Raises UserError for an invalid cell."""
     rows = table.read(file_of(PredictionError, fits), PredictionError)
     named = [vars(row) | {"setting": row.setting} for row in rows if row.sort == ALL]
     frame = pd.DataFrame(named, columns=[*TABLES[PredictionError].columns, "setting"])

@@ -1,7 +1,7 @@
-"""What others published: figures that studies print, and networks that others timed, held against datasheets.
+"""Published results: numbers from studies, and timings by others under datasheet roofs.
 
-A timed network has two rooflines. As a whole it moves its parameters, inputs and outputs once. Layer by layer, each
-kind of layer also writes its results to memory and reads its inputs back, and kinds run one after the other.
+A timed network has two rooflines. As a whole it moves parameters, inputs and outputs once. Layer by layer, each kind
+of layer also writes its results to memory and reads its inputs back, and kinds run one after the other.
 """
 
 import re
@@ -28,18 +28,18 @@ from report.paper.frames import compact, each, matching, read_frame
 from report.stats.value import Name, Source, Value, median_of
 
 WIDTHS = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5, "bf16": 0.5}
-"""The size of a number over its size at fp32, the precision of the counts."""
+"""The size of a number relative to fp32, the precision of the counts."""
 
 NETWORK = ("model", "input_size")
 CONDITIONS = (
     "device", "source", "phase", "precision", "autocast", "layout", "compiler", "torch", "input_copied", "tuned",
 )  # fmt: skip
-"""The conditions of a timing besides network, input and batch size."""
+"""The conditions of a timing, apart from network, input and batch size."""
 
 FEWEST, LIBRARY = 20, 900
-"""The networks that a comparison needs, and those from which a device counts as timed with a whole library."""
+"""The fewest networks of a comparison, and of a device timed with a whole library."""
 
-ALIKE_FLOP = (7.5e9, 9.5e9)  # FLOP of one input: networks in this range, around ResNet-50, are called alike
+ALIKE_FLOP = (7.5e9, 9.5e9)  # FLOP per input: networks in this range, around ResNet-50, count as alike
 
 SOURCE = Source("published/measurements/models.csv", "all", "python -m measure add-published FILE")
 
@@ -48,20 +48,20 @@ TWINS = {
     "vgg16": "timm:vgg16", "densenet121": "timm:densenet121", "vit_b_16": "timm:vit_base_patch16_224",
     "efficientnet_b0": "timm:efficientnet_b0", "convnext_tiny": "timm:convnext_tiny",
 }  # fmt: skip
-"""The same networks by torchvision's names, measured here, and by timm's, timed by others."""
+"""The same networks in torchvision (measured here) and in timm (timed by others)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """The frames of ``data/published``: six tables that studies print, errors included, then what others measured.
+    """The frames of ``data/published``: six tables from studies, errors included, then measurements of others.
 
     ``kinds`` are the kinds of layers in the timed models.
 
-    A row of ``timings`` is a model on a device under its conditions, with its demand and the roof above it:
-    ``computed``, the precision of its products, ``width``, the bytes of a number over those at fp32, ``flop`` and
-    ``byte`` (footprint) of the call, ``flop_per_s``, ``peak_flop_per_s`` and ``bandwidth_byte_per_s`` of the datasheet,
-    ``attained`` and ``peak_share``; empty if the model was not counted or the chip prints no rate at the precision.
-    ``latency_s`` follows from the printed rate if there is one.
+    A row of ``timings`` is a model on a device under its conditions, with its demand and roof: ``computed``, the
+    precision of its products, ``width``, the bytes of a number relative to fp32, ``flop`` and ``byte`` (footprint) of
+    the call, ``flop_per_s``, ``peak_flop_per_s`` and ``bandwidth_byte_per_s`` of the datasheet, ``attained`` and
+    ``peak_share``; empty if the model was not counted or the datasheet lacks the precision. ``latency_s`` follows from
+    the printed rate if there is one.
     """
 
     chips: pd.DataFrame
@@ -100,7 +100,7 @@ def read(studies: Path, measurements: Path, chips: pd.DataFrame, keys: frozenset
 
 
 def datasheet_rooflines(chips: pd.DataFrame) -> Mapping[tuple[str, str], Roofline]:
-    """Return each chip's highest dense roof by chip and precision: a bound whatever units a library chose."""
+    """Return the highest dense roof by chip and precision: it holds for any units that a library uses."""
     found = {}
     for chip, rows in chips.groupby("chip"):
         roof = datasheet_roof(each(rows))
@@ -113,7 +113,7 @@ def datasheet_rooflines(chips: pd.DataFrame) -> Mapping[tuple[str, str], Rooflin
 def under_roofs(
     timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[tuple[str, str], Roofline]
 ) -> pd.DataFrame:
-    """Add the demand of each timed call and the roof above it: see ``Published``."""
+    """Add the demand and the roof of each timed call: see ``Published``."""
     wanted = counts.drop(columns=["status", "reason"])
     rows = timings.merge(wanted, on=["model", "input_size"], how="left")
     # A rate covers all calls; a mean of single calls includes their interruptions
@@ -138,20 +138,20 @@ def under_roofs(
 
 
 def network_name(model: str) -> str:
-    """Return the paper's name of a network that others timed, from either library."""
+    """Return the paper's name of a network from timm or torchvision."""
     own = {twin: model for model, twin in TWINS.items()}
     return model_name(own.get(model, model.removeprefix("timm:")))
 
 
 def version(torch: str) -> tuple[int, ...]:
-    """Return the numbers of a version, so that 2.10 comes after 2.9."""
+    """Return the numbers of a version, which sort 2.10 after 2.9."""
     return tuple(map(int, re.findall(r"\d+", torch)))
 
 
 def by_kind(timings: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each kind of layer in each timed forward pass, whose index is ``timing``.
+    """Return a row per kind of layer and timed forward pass; ``timing`` is the pass's index.
 
-    ``arithmetic_s`` is the least time of ``work_flop``, ``bytes_s`` that of ``moved_byte``, ``least_s`` the longer one.
+    ``arithmetic_s`` is the least time of ``work_flop``, ``bytes_s`` of ``moved_byte``, ``least_s`` their maximum.
     """
     columns = [*NETWORK, "batch", "width", "peak_flop_per_s", "bandwidth_byte_per_s"]
     rows = timings.rename_axis("timing").reset_index()[["timing", *columns]]
@@ -168,8 +168,7 @@ def by_kind(timings: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
 def timed(published: Published) -> pd.DataFrame:
     """Return the forward passes of counted networks on chips with a roof, under both rooflines.
 
-    ``whole_s`` and ``layers_s`` are the least times, ``whole_byte`` and ``layers_byte`` the bytes. ``input_s`` is the
-    time of one input.
+    ``whole_s`` and ``layers_s`` are least times, ``whole_byte`` and ``layers_byte`` bytes. ``input_s`` is per input.
     """
     rows = published.timings
     rows = rows[(rows.phase == INFERENCE) & rows.attained.notna()]
@@ -188,7 +187,7 @@ def timed(published: Published) -> pd.DataFrame:
 
 @cache
 def newest(published: Published, compiler: str = "") -> pd.DataFrame:
-    """Return each device's timings in eager mode, or with a compiler, in the newest software of each source."""
+    """Keep each source's timings in its newest software, in eager mode or with a compiler."""
     rows = timed(published)
     rows = rows[(rows.compiler == compiler) & (rows.layout == "contiguous")]
     alike = ["device", "source", "computed"]
@@ -198,7 +197,7 @@ def newest(published: Published, compiler: str = "") -> pd.DataFrame:
 
 
 class BestTimed(NamedTuple):
-    """A GPU, the precision at which most networks were timed on it in eager mode, and these timings."""
+    """A GPU, its precision with the most networks timed in eager mode, and these timings."""
 
     device: str
     computed: str
@@ -223,7 +222,7 @@ def best_timed(published: Published) -> BestTimed | None:
 
 @cache
 def by_device(published: Published) -> list[BestTimed]:
-    """Return each GPU at the precision with the most networks timed in eager mode, in the order of their number."""
+    """Return each GPU at its precision with the most networks timed in eager mode, most networks first."""
     rows = newest(published)
     rows = rows[rows.chip_kind != "cpu"]
     groups = [BestTimed(str(key[0]), str(key[1]), each) for key, each in rows.groupby(["device", "computed"])]
@@ -243,7 +242,7 @@ def paired(base: pd.DataFrame, other: pd.DataFrame, but: Sequence[str] = ()) -> 
 
 
 def gains(pairs: pd.DataFrame, column: str = "latency_s") -> pd.Series:
-    """Return each network's speedup in the other timings of ``paired``, or the one that a bound promises."""
+    """Return each network's speed-up in the other timings of ``paired``, measured or as a bound predicts."""
     return of_networks(pairs[column] / pairs[f"{column}_other"], pairs.model)
 
 
@@ -262,7 +261,7 @@ def on_the_next(published: Published, best: BestTimed, following: pd.DataFrame) 
 
 
 def of_networks(values: pd.Series, models: pd.Series) -> pd.Series:
-    """Return each network's median: a network timed at many sizes of input counts once."""
+    """Return the median per network, so one timed at many input sizes counts once."""
     return values.groupby(models).median()
 
 
@@ -271,15 +270,15 @@ def typical(values: pd.Series, models: pd.Series, unit: str = "") -> Value:
 
 
 def share(rows: pd.DataFrame, bound: str) -> Value:
-    """Return the typical share of a bound in the measured time."""
+    """Return the median share of a bound in the measured time."""
     return typical(rows[bound] / rows.latency_s, rows.model, "%")
 
 
 @cache
 def steps(published: Published) -> list[pd.DataFrame]:
-    """Return the eager timings of the two pairs of GPUs that share the most networks; lower peaks come first."""
+    """Return eager timings of the two pairs of GPUs with the most common networks; lower peaks come first."""
     rows = matching(timed(published), compiler="")
-    call = rows.groupby([*NETWORK, "batch", *CONDITIONS[1:]], dropna=False).ngroup()  # on whatever device
+    call = rows.groupby([*NETWORK, "batch", *CONDITIONS[1:]], dropna=False).ngroup()  # on any device
 
     def shared(pair: tuple[pd.DataFrame, ...]) -> int:
         count = int(pair[0].model[call[pair[0].index].isin(call[pair[1].index])].nunique())
@@ -293,7 +292,7 @@ def steps(published: Published) -> list[pd.DataFrame]:
 
 @cache
 def compiled(published: Published) -> list[pd.DataFrame]:
-    """Return pairs of eager and compiled timings: a frame for each device, those with more networks first."""
+    """Return pairs of eager and compiled timings: a frame per device, most networks first."""
     return _changed(newest(published), newest(published, COMPILED), "compiler")
 
 
@@ -305,7 +304,7 @@ def channels_last(published: Published) -> list[pd.DataFrame]:
 
 
 def of_best(found: list[pd.DataFrame], best: BestTimed | None) -> pd.DataFrame | None:
-    """Return the pairs whose first device is the best-timed GPU."""
+    """Return the pairs with the best-timed GPU as first device."""
     return next((pairs for pairs in found if best and pairs.device.iloc[0] == best.device), None)
 
 

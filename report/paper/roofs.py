@@ -15,23 +15,23 @@ from measure.domain.words import EIGHT_BITS, ROOF_KERNELS, STREAM_ARRAYS, SUSTAI
 from report.paper.frames import highest, matching
 
 STREAMS = {kernel: ROOF_KERNELS[kernel].words for kernel in STREAM_ARRAYS}
-"""The kernels that give a bandwidth, with their names in the paper."""
+"""The kernels that measure bandwidth, with their names in the paper."""
 
 TIMES = ["latency_s", "latency_low_s", "latency_high_s"]  # a median and the ends of its interval
-STEP = 2**0.5  # from one working set of a sweep to the next
+STEP = 2**0.5  # between working sets of a sweep
 
 LIKENESS = 1.1
-"""Rates of one level differ by no more than this factor; neighbouring levels differ by more on every chip seen."""
+"""Rates of one level differ by at most this factor; levels differ by more on every chip seen."""
 
-FEWEST_SIZES = 3  # the fewest working sets of a level before the last: fewer are the slope between two levels
+FEWEST_SIZES = 3  # the fewest working sets of a level, except the last: fewer are a slope between levels
 
 
 @dataclass(frozen=True)
 class MemoryLevel:
-    """A level of memory that a sweep showed, named by the cache that the system reports where they agree.
+    """A level of memory in a sweep, named after the reported cache if they agree.
 
-    It serves working sets from ``first_byte`` to ``last_byte`` at its rate. ``kernels`` is the fastest row of
-    ``with_rates`` of each stream within the level, by the stream's name.
+    It serves working sets from ``first_byte`` to ``last_byte``. ``kernels`` maps each stream to its fastest row of
+    ``with_rates`` within the level.
     """
 
     name: str
@@ -61,18 +61,18 @@ def with_rates(merged: pd.DataFrame) -> pd.DataFrame:
 
 
 def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
-    """Return the sustained rows of some kernels: roofs are read from these."""
+    """Return the sustained rows of some kernels, the basis of roofs."""
     return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == SUSTAINED)]
 
 
 def find_levels(rates: Mapping[int, float]) -> list[tuple[int, int]]:
-    """Find the levels of memory in bytes per second by working set (bytes), the fastest first; one at least for any.
+    """Find memory levels in rates (B/s) by working set (bytes), fastest first; none without rates.
 
-    Each has the smallest and the largest working set that it serves at its rate.
+    A level is its smallest and its largest working set.
 
-    The last level is memory: it serves the largest working set and all smaller ones in a row at a like rate. Every
-    other level is a run of at least ``FEWEST_SIZES`` working sets of like rate, faster than all levels behind it.
-    Working sets between two levels are served by both.
+    The last level is memory: the largest working set, and all adjacent ones at a like rate. Every other level is a run
+    of at least ``FEWEST_SIZES`` working sets at a like rate, faster than all later levels. Working sets between two
+    levels use both.
     """
     sizes = sorted(rates)
     if not sizes:
@@ -97,7 +97,7 @@ def _are_alike(rates: Sequence[float]) -> bool:
 
 
 def _runs(sizes: Sequence[int], rates: Mapping[int, float]) -> list[Sequence[int]]:
-    """Return the longest run of sizes with like rates, and likewise those before and behind it."""
+    """Return the longest run of sizes with like rates, then the same on both sides of it."""
     windows = [
         (stop - start, start, stop)
         for start in range(len(sizes))
@@ -111,16 +111,16 @@ def _runs(sizes: Sequence[int], rates: Mapping[int, float]) -> list[Sequence[int
 
 
 def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[MemoryLevel]:
-    """Return the levels of memory, fastest first, with what the system reports of its caches; none without a sweep.
+    """Return the levels of memory, fastest first, named after the reported caches; none without a sweep.
 
-    Reading shows them: it is the same whatever store a chip has.
+    Levels come from reads, which do not depend on how a chip stores.
     """
     streams, reads = sustained(rows, STREAM_ARRAYS), sustained(rows, ["stream_read"])
     found = find_levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
     named = []
     for place, (first, last) in enumerate(found):
         name = "memory"
-        if place + 1 < len(found):  # its cache ends where the level does, before the next one, or a step off
+        if place + 1 < len(found):  # its cache ends with the level, before the next one, or a step off
             least, most = last / STEP, found[place + 1][0] * STEP
             levels = (f"L{cache.level}" for cache in reported if least <= cache.byte <= most)
             name = next(levels, f"cache {place + 1}")
@@ -135,10 +135,10 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[Me
 
 
 def measured_roofs(roof: Roof) -> pd.DataFrame:
-    """Return a machine's roof as a frame with a row per precision: the peak, the bandwidth and the ridge point.
+    """Return a roof as a frame: peak, bandwidth and ridge point per precision.
 
-    Each has its interval (NaN if it has none), peak and bandwidth their kernels. One bandwidth serves all precisions.
-    Precisions of 8 bits are left out: no model runs in them, and integers do no FLOP.
+    Each has an interval (NaN if unknown), peak and bandwidth their kernels. All precisions share one bandwidth.
+    8-bit precisions are left out: no model runs in them, and integers do no FLOP.
     """
     rows: list[dict[str, Any]] = []
     stream = roof.stream
@@ -156,13 +156,13 @@ def measured_roofs(roof: Roof) -> pd.DataFrame:
 
 
 def roof_at(roofs: pd.DataFrame, precision: str) -> Roofline | None:
-    """Return the row of ``measured_roofs`` at a precision as a roofline; None if it was not measured."""
+    """Return the roofline at a precision from ``measured_roofs``; None if it was not measured."""
     rows = matching(roofs, precision=precision)
     return None if rows.empty else Roofline(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
 
 
 def _rate(row: RoofMeasurement, work: int) -> Estimate:
-    """Return the work of a kernel per second, with its interval."""
+    """Return a kernel's work per second, with interval."""
     low_s, latency_s, high_s = row.latency_low_s, row.latency_s, row.latency_high_s
     assert latency_s is not None  # merged rows have a result
     return Estimate(work / latency_s, work / high_s if high_s else None, work / low_s if low_s else None)
@@ -174,7 +174,7 @@ def _columns(name: str, rate: Estimate, unit: str) -> dict[str, float]:
 
 
 def measured_clock(rows: pd.DataFrame) -> float | None:
-    """Return the processor's clock (Hz) from a chain of dependent integer additions, a cycle each; None without one."""
+    """Return the clock (Hz) from a chain of dependent integer additions at one per cycle; None if not measured."""
     chains = sustained(rows, ["chain"])
     addition_s = dict(zip(chains.precision, chains.latency_s / chains["size"], strict=True))
     return 1 / addition_s["int64"] if "int64" in addition_s else None

@@ -1,4 +1,4 @@
-"""The workload tables as the paper reads them: which rows it shows, and what follows from their columns."""
+"""The rows of the workload tables that the paper shows, with derived columns."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,21 +17,20 @@ SUMMED = (
     "parameter_count", "parameter_byte", "activation_byte", "traffic_byte", "forward_flop", "forward_other_flop",
     "saved_byte", "backward_traffic_byte", "backward_flop", "backward_other_flop", "recompute_flop",
 )  # fmt: skip
-"""The columns in which the layers of a workload sum to it."""
+"""The columns that sum over layers to the workload's."""
 
 KEY = [column for column in WORKLOAD if column != "autocast"]
-"""What tells the rows that the paper shows apart: all of them are without autocast."""
+"""The key of the rows that the paper shows; all are without autocast."""
 
 TEXTS = (*KEY, "source", "family", "uncounted", "code", "path")
 
 
 def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
-    """One row is a model at one batch size and precision, counted without autocast, with its intensities in FLOP/B.
+    """One row per model, batch size and precision, without autocast, with intensities in FLOP/B.
 
-    Each model is at one shape, that at which it is ``measured``, if it is: see ``shown_shapes``. The footprint takes
-    parameters, inputs and activations once each; the compulsory bytes are parameters, inputs and outputs. Both leave
-    out what the forward pass cannot touch. Intensities are of the forward pass, and of its convolutions, matrix
-    products and attention alone.
+    Each model has one shape (``shown_shapes``). The footprint counts parameters, inputs and activations once each; the
+    compulsory bytes are parameters, inputs and outputs. Both skip tensors that the forward pass cannot touch.
+    Intensities are of the forward pass, and of its convolutions, matrix products and attention alone.
     """
     rows = models[(models.status == "ok") & models.autocast.isna()]
     rows = rows[rows.input_shape == rows.model.map(shown_shapes(rows, measured))]
@@ -46,21 +45,21 @@ def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
 
 
 def measured_shapes(tried: Iterable[Attempt]) -> dict[str, str]:
-    """Return the input shape at which the paper shows each model of which rows name one; there is one for all machines.
+    """Return the input shape of each measured model; all machines share one.
 
-    It is today's shape of a built-in model, where a cell has a result at that; else the one that was measured last.
+    It is the current shape of a built-in model if a cell has a result at it, else the last one measured.
     """
 
     def rank(row: Attempt) -> tuple[bool, bool, str]:
         return row.status == "ok", row.input_shape == MEASURED_SHAPES.get(row.model), row.recorded_at
 
-    return {row.model: row.input_shape for row in sorted(tried, key=rank) if row.input_shape}  # the last one stays
+    return {row.model: row.input_shape for row in sorted(tried, key=rank) if row.input_shape}  # the last wins
 
 
 def shown_shapes(rows: pd.DataFrame, measured: Mapping[str, str]) -> dict[str, str]:
-    """Return the input shape at which each model is shown: that at which it is measured, whatever else was counted.
+    """Return the input shape of each model in the paper: the measured one.
 
-    One that was not measured is shown as it would be, or at the smallest shape that was counted.
+    A model without measurements has the shape that would be measured, else the smallest counted one.
     """
     shapes = {}
     for model, counted in rows.groupby("model").input_shape:
@@ -76,7 +75,7 @@ def parts_of(parts: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_sums(models: pd.DataFrame, layers: pd.DataFrame, tables: Workloads) -> None:
-    """Raise UserError, naming its line in ``tables``, for a workload whose layers do not sum to it."""
+    """Raise UserError, with the line in ``tables``, if a workload's layers do not sum to it."""
     key = list(WORKLOAD)
     models, layers = (frame.assign(autocast=frame.autocast.fillna("")) for frame in (models, layers))
     sums = layers.groupby(key)[list(SUMMED)].sum(min_count=1)

@@ -1,6 +1,6 @@
-"""How two quantities go together over models: Spearman's rank correlation and power laws, with their intervals.
+"""Spearman's rank correlation and power laws over models, with intervals.
 
-Intervals resample models: all rows of a model are drawn together, since they are measured on one network.
+Intervals resample models. All rows of a model are drawn together: they come from one network.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ SEED = 0
 def weights(models: tuple[str, ...]) -> Numbers:
     """Return how often each row counts in each resample: an array of shape (rows, resamples).
 
-    The same models are drawn the same way whatever the order and number of their rows, so differences are paired.
+    The draws of a model depend on the set of models alone, not on the rows, so differences are paired.
     """
     codes, names = pd.factorize(np.array(models, object), sort=True)
     drawn = np.random.default_rng(SEED).multinomial(len(names), np.full(len(names), 1 / len(names)), DRAWS)
@@ -35,11 +35,11 @@ def weights(models: tuple[str, ...]) -> Numbers:
 
 
 def interval(draws: Numbers, models: int) -> tuple[float, float] | tuple[None, None]:
-    """Return the 95 % interval of a number from its resamples; (None, None) below six models.
+    """Return the 95 % interval from a number's resamples; (None, None) below six models.
 
     Resamples of few models spread less than samples do. The percentiles are widened to Student's interval of a mean:
     T. C. Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician 69 (2015), 371-386 (the
-    expanded percentile interval). Resamples without a value (all rows the same) are left out.
+    expanded percentile interval). Resamples without a value (all rows equal) are dropped.
     """
     known = draws[np.isfinite(draws)]
     if models < FEWEST_MODELS or not known.size:
@@ -49,13 +49,13 @@ def interval(draws: Numbers, models: int) -> tuple[float, float] | tuple[None, N
     return float(low), float(high)
 
 
-FEWEST = 3  # the fewest models of a correlation or a line: with two, rho is 1 or -1 whatever they are
+FEWEST = 3  # the fewest models of a correlation or a line: two give rho = 1 or -1
 
 
 def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:
-    """Return Spearman's rho over the rows in which both are known; its interval resamples ``models``.
+    """Return Spearman's rho over rows with both values; the interval resamples ``models``.
 
-    Missing below ``FEWEST`` models, and where x or y is the same in all rows.
+    Missing below ``FEWEST`` models and for a constant x or y.
     """
     first, second = x.to_numpy(float), y.to_numpy(float)
     known = ~(np.isnan(first) | np.isnan(second))
@@ -66,7 +66,7 @@ def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:
     return _rank_correlation(tuple(first.tolist()), tuple(second.tolist()), tuple(names))
 
 
-@cache  # figures and tables ask for what the text did
+@cache  # figures and tables reuse the text's results
 def _rank_correlation(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...]) -> Value:
     found, count = _correlation(_ranked(x, models), _ranked(y, models)), len(set(models))
     low, high = interval(found[1:], count)
@@ -74,7 +74,7 @@ def _rank_correlation(x: tuple[float, ...], y: tuple[float, ...], models: tuple[
 
 
 class Ranks(NamedTuple):
-    """Ranks about their mean in each resample: ``distance`` and ``weighted`` distance, and the sum of squares."""
+    """Centred ranks of each resample: ``distance``, ``weighted`` distance and the sum of squares."""
 
     distance: Numbers
     weighted: Numbers
@@ -87,14 +87,14 @@ class Ranks(NamedTuple):
         return cls(distance, weighted, np.einsum("ij,ij->j", weighted, distance))
 
 
-@lru_cache(maxsize=64)  # each predictor is held against several
+@lru_cache(maxsize=64)  # each predictor is compared with several
 def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> Ranks:
-    """Return the ranks among all rows, each once, and then those in each resample."""
+    """Return the ranks among all rows first, then the ranks in each resample."""
     return Ranks.of(np.array(values), np.hstack([np.ones((len(models), 1)), weights(models)]))
 
 
 def spearman(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
-    """Return the linear correlation of ranks for each resample; 0 where nothing varies. Source: Spearman 1904."""
+    """Return the correlation of ranks in each resample; 0 for constant ranks. Source: Spearman 1904."""
     return _correlation(Ranks.of(x, weight), Ranks.of(y, weight))
 
 
@@ -104,20 +104,20 @@ def _correlation(x: Ranks, y: Ranks) -> Numbers:
 
 
 def ranks(values: Numbers, weight: Numbers) -> Numbers:
-    """Return the ranks of values that count ``weight`` times, for each resample; ties share their mean rank."""
+    """Return the ranks of values with these weights, for each resample; ties share their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     summed = weight.take(np.argsort(values), axis=0)
     for before, row in pairwise(summed):
-        row += before  # a quarter of the time of cumsum down the rows
+        row += before  # four times as fast as cumsum down the rows
     last = summed.take(np.cumsum(counts) - 1, axis=0)
-    twice = last + 1  # the first rank of a value and the last, together
+    twice = last + 1  # a value's first rank plus its last
     twice[1:] += last[:-1]
     return (twice / 2).take(places, axis=0)
 
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """The line ``y = scale * x ** exponent``. ``factors`` holds y over the line, by the index of the data."""
+    """The line ``y = scale * x ** exponent``. ``factors`` is y over the line, by the index of the data."""
 
     exponent: Value
     scale: float
@@ -128,20 +128,20 @@ class PowerLaw:
 
     @property
     def typical_factor(self) -> Value:
-        """The typical distance of a point from the line, up or down, as a factor of at least 1."""
+        """The median distance of points from the line, up or down, as a factor of at least 1."""
         return median_of(np.exp(np.log(self.factors).abs()))
 
     def growth(self, times: float) -> Value:
-        """Return the factor by which y grows when x grows by a factor."""
+        """Return the growth of y when x grows ``times``-fold."""
         ends = (self.exponent.number, self.exponent.low, self.exponent.high)
         number, low, high = (None if end is None else float(times**end) for end in ends)
         return Value(number, "", low, high, self.exponent.count)
 
 
 def fit_power_law(x: pd.Series, y: pd.Series, models: pd.Series) -> PowerLaw | None:
-    """Fit the line of least squares through the points at which both are above 0; its interval resamples ``models``.
+    """Fit least squares to the points with x and y above 0; the interval resamples ``models``.
 
-    None below ``FEWEST`` models, and where x is the same in all rows.
+    None below ``FEWEST`` models and for a constant x.
     """
     known = (x > 0) & (y > 0)
     x, y, models = x[known], y[known], models[known]
@@ -155,9 +155,9 @@ def fit_power_law(x: pd.Series, y: pd.Series, models: pd.Series) -> PowerLaw | N
     return PowerLaw(exponent, float(np.exp(middle)), factors)
 
 
-@cache  # figures and tables ask for what the text did
+@cache  # figures and tables reuse the text's results
 def _exponent(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...]) -> Value:
-    """Return the slope of the line of least squares, with the interval that resamples ``models``."""
+    """Return the slope of the least-squares line; its interval resamples ``models``."""
     across, up = (np.array(values) - np.mean(values) for values in (x, y))
     products = np.stack([np.ones(len(x)), across, up, across * across, across * up])
 

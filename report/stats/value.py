@@ -1,4 +1,4 @@
-"""A number with its unit and interval, printed with the digits that the interval allows; medians and ratios as such."""
+"""Numbers with units and intervals, printed to the digits that the interval allows; medians, ratios, extremes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ from measure.domain.values import PREFIXES, SPACE, prefix_step, significant
 from report.markdown import MISSING, Markup, Prose, escape, quoted
 
 PREFIXED = ("s", "B", "B/s", "FLOP", "FLOP/s", "OP", "OP/s", "W", "J", "Hz")
-"""The units that take an SI prefix. Ratios, intensities and throughputs take none, so that all compare at a glance."""
+"""The units with SI prefixes. Ratios, intensities and throughputs have none, so they compare at a glance."""
 
 MOST_SPAN = 3  # a value is missing if its interval spans a larger factor
 
 
 def place_of(low: float, high: float) -> int | None:
-    """Return the power of ten to which an interval fixes a value; None if the interval has no width.
+    """Return the power of ten of a value's last certain digit; None if the interval has no width.
 
-    This is the rule of the Particle Data Group (Review of Particle Physics, Introduction, 5.3) for half of the
-    interval: two digits if its first three are 354 or less, one digit up to 949, and above that it counts as 1000.
+    The rule of the Particle Data Group (Review of Particle Physics, Introduction, 5.3) for half the interval: two
+    digits if its first three are at most 354, one digit up to 949; larger ones round up to 1000.
     """
     half = (Decimal(repr(float(high))) - Decimal(repr(float(low)))) / 2
     if half <= 0:
@@ -39,7 +39,7 @@ def digits_to(value: float, place: int | None) -> int:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a value comes from: a table below ``data/``, its rows, the command that measures them (None: by hand)."""
+    """The source of a value: a table below ``data/``, its rows, the command that measures them (None: by hand)."""
 
     table: str
     rows: str = "all"
@@ -48,10 +48,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Value:
-    """A number in SI base units (a share for ``%``) with its 95 % interval, and how many samples it rests on.
+    """A number in SI base units (a share for ``%``) with its 95 % interval and number of samples.
 
     ``number`` is None if nothing was measured; a NaN or infinite number or end makes it None. The interval is None if
-    there are too few samples for one, and has zero width for counts. ``counted`` names what ``count`` counts: models,
+    there are too few samples for one, and has zero width for counts. ``counted`` is the noun of ``count``: models,
     machines, samples, devices. ``name`` is the model, chip or machine of an extreme. ``key`` is the name in
     ``facts.json``.
     """
@@ -76,7 +76,7 @@ class Value:
 
     @property
     def is_missing(self) -> bool:
-        """True without a number, for an interval that spans more than a factor of 3, and for fewer than 6 models."""
+        """True without a number, below 6 models, and for an interval wider than a factor of 3."""
         if self.number is None or (self.counted == "models" and self.count is not None and self.count < FEWEST_MODELS):
             return True
         if self.low is None or self.high is None or self.low <= 0 <= self.high:
@@ -85,7 +85,7 @@ class Value:
         return far > MOST_SPAN * near
 
     def side(self, below: str, about: str, above: str, of: float = 1.0) -> Markup:
-        """Choose a word by the interval: ``about`` if it reaches ``of`` or is unknown; no word for a missing value."""
+        """Choose a word by the interval: ``about`` if it contains ``of`` or is unknown. Marks a missing value."""
         if self.is_missing or self.number is None:
             return Markup(self._repr_markdown_())
         if self.low is None or self.high is None or self.low <= of <= self.high:
@@ -104,21 +104,21 @@ class Value:
         return self.printed(has_interval=False)
 
     def _repr_markdown_(self) -> str:
-        """Return what an inline cell prints. A filter drops the paragraph of a missing value and lists its command."""
+        """Format for inline code. A filter drops the paragraph of a missing value and lists its command."""
         if self.is_missing:
             return missing_span(self.source)
         return f'[{escape(str(self))}]{{.value key="{self.key}"}}' if self.key else escape(str(self))
 
     @property
     def interval(self) -> Markup:
-        """The value with its interval, for a cell of a table or inline code."""
+        """The value with its interval, for tables and inline code."""
         return Markup(missing_span(self.source) if self.is_missing else escape(self.printed()))
 
     def printed(self, has_interval: bool = True) -> str:
         if self.number is None or self.is_missing:
             return "–"
         place = None if self.low is None or self.high is None else place_of(self.low, self.high)
-        if not has_interval and place is not None:  # prose needs no more than this
+        if not has_interval and place is not None:  # prose needs no more digits
             place = max(place, _share_place(self.number) if self.unit == "%" else _adjusted(self.number) - 2)
         power, prefix = 0, ""
         if self.unit == "%":
@@ -142,13 +142,13 @@ def _adjusted(number: float) -> int:
 
 
 def _share_place(share: float) -> int:
-    """Return whole per cent, but two digits of a share below 10 %, and one digit of what a share lacks to 100 %."""
+    """Return the place of whole per cent; finer below 10 % (two digits) and near 100 % (one digit of the rest)."""
     rest = 1 - abs(share)
     return min(-2, _adjusted(rest) if 0 < rest < 0.5 else _adjusted(share) - 1 if share else -2)
 
 
 def _to_place(number: float, power: int, place: int | None) -> str:
-    """Format a number times a power of ten down to a place of the number, without one with three digits."""
+    """Round a number to a place and scale it by a power of ten; three digits if the place is None."""
     exact = Decimal(repr(float(number)))
     if place is None:
         text = significant(float(exact.scaleb(power)), 3)
@@ -161,7 +161,7 @@ def _to_place(number: float, power: int, place: int | None) -> str:
 
 @dataclass(frozen=True)
 class Name:
-    """A name that depends on the data: of a machine, chip, model or setting. None if nothing was measured."""
+    """The name of a machine, chip, model or setting that the data decide. None if nothing was measured."""
 
     text: str | None
     source: Source | None = None
@@ -179,18 +179,18 @@ class Name:
 
 
 def missing_span(source: Source | None) -> str:
-    """Return the span by which ``missing.lua`` knows what was not measured, with the command that would measure it."""
+    """Return the mark of a missing value for ``missing.lua``, with the command that measures it."""
     return f"[–]{{.missing command={quoted(source.command)}}}" if source and source.command else MISSING
 
 
 NOTHING = Value(None)
-CLOSE, ROUGH = 0.8, 0.4  # rank correlations: two orders agree closely above the first, roughly above the second
+CLOSE, ROUGH = 0.8, 0.4  # rank correlations: orders agree closely above the first, roughly above the second
 
 
 def bound(intensity: Value, ridge: Value) -> Markup:
-    """Say what bounds a piece of work: ``at the ridge`` if the intervals meet.
+    """Name the bound of a piece of work: ``at the ridge`` if the intervals overlap.
 
-    A value without an interval is taken as exact, as counted work is. Of a missing value nothing is said.
+    A value without an interval counts as exact, like counted work. Marks a missing value.
     """
     ends = []
     for value in (intensity, ridge):
@@ -202,7 +202,7 @@ def bound(intensity: Value, ridge: Value) -> Markup:
 
 
 def agreement(rho: Value) -> Markup:
-    """Say how well two orders agree, by the lower end of a rank correlation: the least that the data bear out."""
+    """Rate how well two orders agree by the lower end of the interval: the least that the data support."""
     if rho.number is None:
         return Markup(missing_span(rho.source))
     low = -1.0 if rho.low is None else rho.low
@@ -210,10 +210,10 @@ def agreement(rho: Value) -> Markup:
 
 
 def median_of(values: Iterable[float] | pd.Series, unit: str = "", counted: str = "models") -> Value:
-    """Return the median with the interval between two order statistics that covers it with 95 %.
+    """Return the median and its 95 % interval between two order statistics.
 
-    The interval is exact for any distribution (Conover, Practical Nonparametric Statistics, 3.2). Unknown values are
-    left out; without any the value is missing.
+    The interval is exact for any distribution (Conover, Practical Nonparametric Statistics, 3.2). NaN is dropped;
+    without values the median is missing.
     """
     known = sorted(float(value) for value in values if pd.notna(value) and isfinite(float(value)))
     if not known:
@@ -228,14 +228,14 @@ def count_of(number: float | None, counted: str = "things") -> Value:
 
 
 def exact(number: Any, unit: str = "", name: str = "") -> Value:
-    """Return a number without error: a count, a datasheet's rate. Missing if it is None or NaN."""
+    """Return an exact number: a count, a datasheet's rate. Missing if it is None or NaN."""
     if number is None or pd.isna(number):
         return Value(None, unit, name=name)
     return Value(int(number) if isinstance(number, int | np.integer) else float(number), unit, name=name)
 
 
 ENDINGS = ("_flop_per_s", "_byte_per_s", "_flop_per_byte", "_per_s", "_s")
-"""The units of columns, which follow the ends of an interval."""
+"""The units of columns, written after the ends of an interval."""
 
 
 def estimated(row: Any, column: str, unit: str = "", name: str = "") -> Value:
@@ -253,7 +253,7 @@ def estimated(row: Any, column: str, unit: str = "", name: str = "") -> Value:
 
 
 def extremes(values: Mapping[str, float] | pd.Series, unit: str = "", fewest: int = 1) -> tuple[Value, Value]:
-    """Return the lowest and the highest of named numbers, each with its name; none of fewer than ``fewest``."""
+    """Return the lowest and the highest of named numbers with their names; missing below ``fewest`` numbers."""
     known = {str(name): float(value) for name, value in values.items() if pd.notna(value) and isfinite(value)}
     if len(known) < fewest:
         return Value(None, unit), Value(None, unit)
