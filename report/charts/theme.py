@@ -25,7 +25,7 @@ NARROWEST = 50  # pixels of a plot; longer names beside it make the figure wider
 INK, MUTED, GRID, GREY, PAPER = "#1a1a1a", "#6b6b6b", "#e6e6e6", "#a8a8a8", "#ffffff"
 # Okabe and Ito's colours, told apart without colour vision; then Tol's, and one of ColorBrewer's
 ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
-YELLOW, WINE, OLIVE, INDIGO, BROWN = "#EECC66", "#882255", "#999933", "#332288", "#A6761D"
+YELLOW, WINE, OLIVE, INDIGO, BROWN = "#DDB340", "#882255", "#999933", "#332288", "#A6761D"
 
 ACCENTS = {"MobileNet-v2": VERMILION, "ResNet-18": BLUE}  # the two networks of the puzzle; all others are grey
 CHIP_COLORS = {"CPU": BLUE, "GPU": VERMILION, "ASIC": GREEN, "SoC": PURPLE, "FPGA": ORANGE}
