@@ -146,7 +146,7 @@ def strip(paper: Paper) -> alt.ConcatChart:
         y = LinearAxis.around([*rows.up, *rows.down], pixels=90, title=title, format="%", vertical=True, ticks=4)
         y_scale = alt.Scale(nice=False, zero=False)  # its domain follows the network chosen
         base = alt.Chart(rows).mark_rule(strokeWidth=3.5).transform_filter("datum.network === network")
-        base = base.encode(x("place"), color=by_color("layer_kind", theme.LAYER_COLORS), detail="network:N")
+        base = base.encode(x("place"), color=by_color("layer_kind", theme.LAYER_COLORS), detail=alt.Detail("network:N"))
         bars = [
             tips(
                 base.encode(y(end).scale(y_scale), y2=alt.datum(0)),
