@@ -82,8 +82,8 @@ def names(
         placed.append({"text": name, "x": places[label.index][0], "y": places[label.index][1]} | numbers)
     base = alt.Chart(pd.DataFrame(placed), description=NAMES).encode(across("x"), up("y"))
     return [
-        base.mark_rule(**LEADER, x2Offset=_shift("ex"), y2Offset=_shift("ey")).encode(x2="x", y2="y"),
-        base.mark_text(clip=True, dx=_shift("dx"), dy=_shift("dy")).encode(text="text:N"),
+        base.mark_rule(**LEADER, x2Offset=_shift("ex"), y2Offset=_shift("ey")).encode(x2=alt.X2("x"), y2=alt.Y2("y")),
+        base.mark_text(clip=True, dx=_shift("dx"), dy=_shift("dy")).encode(text=alt.Text("text:N")),
     ]
 
 
@@ -111,8 +111,8 @@ def end_names(rows: pd.DataFrame, text: str, x: Any, y: Any) -> list[alt.Chart]:
     base = alt.Chart(placed.round({"dy": 1}), description=NAMES).encode(up("y"))
     leader = base.mark_rule(**LEADER, x2Offset=12, y2Offset=_shift("dy"))
     return [
-        leader.encode(across("x"), x2=alt.value("width"), y2="y"),
-        base.mark_text(align="left", dx=15, dy=_shift("dy")).encode(x=alt.value("width"), text="text:N"),
+        leader.encode(across("x"), x2=alt.value("width"), y2=alt.Y2("y")),
+        base.mark_text(align="left", dx=15, dy=_shift("dy")).encode(x=alt.value("width"), text=alt.Text("text:N")),
     ]
 
 

@@ -45,7 +45,9 @@ def stacked_bars(
     bars = bars.encode(x(share), y(name), color=by_color(kind, palette), order=alt.Order("place in the stack:Q"))
     layers = [tips(bars, *told)]
     if len(notes):
-        layers.append(alt.Chart(notes).mark_text(align="left", dx=6).encode(x(x.high), y(name), text=f"{note}:N"))
+        layers.append(
+            alt.Chart(notes).mark_text(align="left", dx=6).encode(x(x.high), y(name), text=alt.Text(f"{note}:N"))
+        )
     return alt.layer(*layers, width=x.pixels, height=y.pixels, **about)
 
 
@@ -145,8 +147,8 @@ def pies(
         told = (column, column, ""), (row, row, ""), (part, part, ""), ("share", "share", ".1%")
         panels.append(alt.layer(
             tips(shown.encode(*places, color=by_color(part, palette), **theta), *told),
-            alt.Chart(titles).mark_text(align="left").encode(*places, text="text:N"),
-            numbers.encode(*places, text="text:N", theta=alt.Theta(field="turn", **angle)),
+            alt.Chart(titles).mark_text(align="left").encode(*places, text=alt.Text("text:N")),
+            numbers.encode(*places, text=alt.Text("text:N"), theta=alt.Theta(field="turn", **angle)),
             title=str(across), width=cell, height=PIE * len(middles), view={"stroke": None},
         ))  # fmt: skip
     return panels
@@ -163,13 +165,15 @@ def curves(
     horizontal = LogAxis.of_batches(rows[x], width)
     base = alt.Chart(rows).encode(horizontal(x), axis(y), color=color)
     intervals = [
-        alt.Chart(rows.dropna(subset="low")).mark_rule().encode(horizontal(x), axis("low"), y2="high", color=color)
+        alt.Chart(rows.dropna(subset="low"))
+        .mark_rule()
+        .encode(horizontal(x), axis("low"), y2=alt.Y2("high"), color=color)
         for _ in range("low" in rows)
     ]
     ends = rows.loc[rows.groupby("name", sort=False)[x].idxmax()]
     told = ("name", "name", ""), (x, horizontal.title, "~g"), (y, axis.title, axis.unit or ".3~g")
     return alt.layer(
-        *intervals, base.mark_line().encode(detail="name:N"), tips(base.mark_point(size=28), *told),
+        *intervals, base.mark_line().encode(detail=alt.Detail("name:N")), tips(base.mark_point(size=28), *told),
         *end_names(ends, "name", horizontal(x), axis(y)),
         title=title, width=width, height=axis.pixels,
     )  # fmt: skip

@@ -117,7 +117,7 @@ class Plane:
         roofs = {level: Roofline(self.roofs[0].roofline.peak_flop_per_s, speed) for level, speed in speeds.items()}
         corners = [corner | {"level": level} for level, line in roofs.items() for corner in self._corners(line)[:2]]
         lines = alt.Chart(pd.DataFrame(corners)).mark_line(color=theme.VERMILION, strokeDash=theme.DASH)
-        return lines.encode(self.x("intensity"), self.y("rate"), detail="level:N")
+        return lines.encode(self.x("intensity"), self.y("rate"), detail=alt.Detail("level:N"))
 
     def _corners(self, line: Roofline) -> list[dict[str, float]]:
         """Return the points between which a roof is straight, those on the plane alone."""
@@ -136,7 +136,7 @@ class Plane:
         for drawn, (color, width) in zip(rows, ((theme.INK, 1.6), (theme.MUTED, 1)), strict=True):
             if drawn:
                 lines = alt.Chart(pd.DataFrame(drawn)).mark_line(color=color, strokeWidth=width)
-                yield lines.encode(self.x("intensity"), self.y("rate"), detail="roof:N")
+                yield lines.encode(self.x("intensity"), self.y("rate"), detail=alt.Detail("roof:N"))
 
     def _notes(self) -> Iterator[alt.Chart]:
         for row in self._placed():
@@ -144,7 +144,7 @@ class Plane:
             align = "left" if row["slope"] else "right"
             lift = -4 if row["slope"] else -8  # clear of marks on the roof
             texts = alt.Chart(pd.DataFrame([row])).mark_text(align=align, dy=lift, baseline="bottom", **turned)
-            yield texts.encode(self.x("intensity"), self.y("rate"), text="text:N")
+            yield texts.encode(self.x("intensity"), self.y("rate"), text=alt.Text("text:N"))
 
     def _shades(self) -> Iterator[alt.Chart]:
         """Shade and name what lies under the first roof, left and right of its ridge."""
@@ -159,12 +159,12 @@ class Plane:
         ):
             corners = [{"intensity": at, "rate": line.attainable(at), "floor": self.y.low} for at in (start, end)]
             shaded = alt.Chart(pd.DataFrame(corners), description=NAMES).mark_area(color=theme.REGIME_COLORS[regime])
-            yield shaded.encode(*places, y2="floor")
+            yield shaded.encode(*places, y2=alt.Y2("floor"))
             if self.x.pixel(end) - self.x.pixel(start) > text_size(regime, theme.LABEL_SIZE)[0] + 12:
                 foot = [{"text": regime, "intensity": edge, "rate": self.y.value(self.y.pixels - 6)}]
                 text = alt.Chart(pd.DataFrame(foot), description=NAMES)
                 text = text.mark_text(color=theme.MUTED, align=align, baseline="bottom", dx=shift)
-                yield text.encode(*places, text="text:N")
+                yield text.encode(*places, text=alt.Text("text:N"))
 
     def _placed(self) -> Iterator[dict[str, Any]]:
         """Yield the texts of the roofs: over the right end of a flat part, and along the foot of a slope."""

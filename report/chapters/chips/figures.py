@@ -77,7 +77,7 @@ def roofs(paper: Paper) -> alt.LayerChart:
     dash = alt.StrokeDash("unconfirmed:N", scale=dash, legend=None)
     lines = [
         alt.Chart(rows).mark_line(strokeWidth=2.6 if own else 1.2)
-        .encode(x("intensity"), y("attainable"), color=color, detail="name:N", strokeDash=dash)
+        .encode(x("intensity"), y("attainable"), color=color, detail=alt.Detail("name:N"), strokeDash=dash)
         for own, rows in corners.groupby("own")
     ]  # fmt: skip
     shape = by_shape("kind", theme.CHIP_SHAPES | {MEASURED: "circle"})
@@ -106,7 +106,9 @@ def ridges(paper: Paper) -> alt.LayerChart:
     of_lines = pd.DataFrame((line, *pair) for line, members in LINES.items() for pair in enumerate(members))
     joined = of_lines.set_axis(["line", "place", "key"], axis=1).merge(rows, on="key")[[*rows, "line", "place"]]
     lines = alt.Chart(joined).mark_line()
-    lines = lines.encode(*places, color=color, detail="line:N", order="place:Q")  # two of one year have an order too
+    lines = lines.encode(
+        *places, color=color, detail=alt.Detail("line:N"), order="place:Q"
+    )  # two of one year have an order too
     points = alt.Chart(rows).mark_point(size=26)
     points = points.encode(*places, color=color, shape=by_shape("kind", theme.CHIP_SHAPES))
     return alt.layer(

@@ -44,7 +44,7 @@ def deviations(paper: Paper) -> alt.LayerChart:
     description = f"Deviations from the published counts of {rows.model.nunique()} networks. Right within 1 %: "
     best = ", ".join(f"{program_name(str(row.program))} {row.right}" for row in right.itertuples())
     return alt.layer(
-        alt.Chart(tolerance).mark_rect(color=theme.GRID).encode(x("low"), x2="high"),
+        alt.Chart(tolerance).mark_rect(color=theme.GRID).encode(x("low"), x2=alt.X2("high")),
         alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeWidth=0.6).encode(x(0)),
         tips(
             points, ("program", "program", ""), ("model", "network", ""),

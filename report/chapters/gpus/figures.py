@@ -64,8 +64,11 @@ def gains(paper: Paper) -> alt.LayerChart:
     promised = promised.dropna().sort_index(kind="stable")
     layers = [
         alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1)),
-        alt.Chart(rows).mark_rule(color=theme.GREY, strokeWidth=2).encode(x("low"), y("name"), x2="high"),
-        tips(alt.Chart(rows).mark_rect(color=theme.GREY).encode(x("quarter"), y("name"), x2="three_quarters"), *told),
+        alt.Chart(rows).mark_rule(color=theme.GREY, strokeWidth=2).encode(x("low"), y("name"), x2=alt.X2("high")),
+        tips(
+            alt.Chart(rows).mark_rect(color=theme.GREY).encode(x("quarter"), y("name"), x2=alt.X2("three_quarters")),
+            *told,
+        ),
         alt.Chart(rows).mark_tick(color=theme.PAPER, thickness=3, size=14).encode(x("speed"), y("name")),
     ]
     if len(promised):
@@ -88,7 +91,7 @@ def single(paper: Paper) -> alt.ConcatChart:
         places, ends = (x(column), y("latency_s")), alt.Chart(rows.dropna(subset="latency_low_s"))
         told = [("name", "network", ""), (column, title, unit or "d"), ("latency_s", "time", "s")]
         panels.append(alt.layer(
-            ends.mark_rule(color=theme.GREY).encode(x(column), y("latency_low_s"), y2="latency_high_s"),
+            ends.mark_rule(color=theme.GREY).encode(x(column), y("latency_low_s"), y2=alt.Y2("latency_high_s")),
             tips(alt.Chart(rows).mark_point(size=34).encode(*places), *told), *names(rows, "name", *places),
             width=x.pixels, height=y.pixels,
         ))  # fmt: skip

@@ -69,7 +69,7 @@ def _against(timed: Timed, name: str) -> alt.ConcatChart:
         if timed.batches:
             certain = drawn.dropna(subset="latency_low_s")
             interval = x(column), y("latency_low_s")
-            layers.append(alt.Chart(certain).mark_rule().encode(*interval, y2="latency_high_s", color=color))
+            layers.append(alt.Chart(certain).mark_rule().encode(*interval, y2=alt.Y2("latency_high_s"), color=color))
             taken += covered(certain, *interval, "latency_high_s")
             layers.append(tips(alt.Chart(drawn).mark_point(size=34).encode(*places, color=color), *told))
         else:
@@ -183,7 +183,7 @@ def equal(paper: Paper) -> alt.LayerChart:
     points = alt.Chart(rows).mark_point(size=30).encode(x("traffic_byte"), y("input_s"))
     return alt.layer(
         *(line.encode(x("byte"), y("s")) for line in lines),
-        *(text.encode(x("byte"), y("s"), text="text:N") for text in texts),
+        *(text.encode(x("byte"), y("s"), text=alt.Text("text:N")) for text in texts),
         tips(
             points, ("name", "network", ""), ("flop", "FLOP", "FLOP"), ("traffic_byte", "bytes", "B"),
             ("input_s", "time", "s"),

@@ -37,7 +37,7 @@ def intervals(paper: Paper) -> alt.LayerChart:
     return alt.layer(
         alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(y(TARGET)),
         alt.Chart(curve).mark_line(color=theme.GREY).encode(x("rounds"), y("width")),
-        measured.mark_rule(color=theme.BLUE, strokeWidth=2).encode(y("low"), y2="high"),
+        measured.mark_rule(color=theme.BLUE, strokeWidth=2).encode(y("low"), y2=alt.Y2("high")),
         tips(
             measured.mark_point().encode(y("median")), ("rounds", "rounds", "d"), ("cells", "cells", "d"),
             ("median", "median half width", ".1%"), ("low", "tenth percentile", ".1%"),

@@ -67,7 +67,7 @@ def roofs(paper: Paper) -> alt.LayerChart:
     whole = base.mark_point(filled=False, fill=theme.PAPER, strokeWidth=1.5, size=28)
     return plane.chart(
         base.mark_rule(strokeWidth=0.6).encode(
-            plane.x("traffic_intensity"), plane.y("flop_per_s"), x2="compulsory_intensity"
+            plane.x("traffic_intensity"), plane.y("flop_per_s"), x2=alt.X2("compulsory_intensity")
         ),
         plane.place(whole, "compulsory_intensity", "flop_per_s", *tooltip),
         plane.place(base.mark_point(), *places, *tooltip),
@@ -113,7 +113,7 @@ def gap(paper: Paper) -> alt.LayerChart:
     strokes = alt.Chart(pd.DataFrame(hatching, columns=["network", "at", "stroke"])).mark_text(
         color=theme.PAPER, size=12
     )
-    chart += strokes.encode(x("at"), y("network"), text="stroke:N")
+    chart += strokes.encode(x("at"), y("network"), text=alt.Text("stroke:N"))
     return chart
 
 
@@ -149,7 +149,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
         ends = rows[rows.network.isin(theme.ACCENTS)].sort_values("batch").drop_duplicates("network", keep="last")
         panels.append(alt.layer(
             alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(y(1)),
-            base.mark_line(strokeWidth=1).encode(detail="network:N"),
+            base.mark_line(strokeWidth=1).encode(detail=alt.Detail("network:N")),
             tips(base.mark_point(size=20), *tooltip),
             *(end_names(ends, "network", x("batch"), y("ratio")) if panels else []),
             title=title, width=width, height=y.pixels,
@@ -186,7 +186,7 @@ def kept(paper: Paper) -> alt.LayerChart:
     taken = covered(certain, *interval, "speed_up_high")
     taken += covered(curve, x("share"), y("gain"))
     return alt.layer(
-        alt.Chart(certain).mark_rule(strokeWidth=0.7).encode(*interval, y2="speed_up_high", color=color),
+        alt.Chart(certain).mark_rule(strokeWidth=0.7).encode(*interval, y2=alt.Y2("speed_up_high"), color=color),
         alt.Chart(curve).mark_line(strokeDash=theme.DASH).encode(x("share"), y("gain")),
         tips(alt.Chart(rows).mark_point().encode(*places, color=color), *tooltip),
         *names(rows.nlargest(9, "outside"), "network", *places, taken),
@@ -243,13 +243,13 @@ def sweep(paper: Paper) -> alt.LayerChart:
     drawn = drawn.encode(x("byte"), y("byte_per_s"), color=by_color("stream", theme.STREAM_COLORS))
     points = drawn.mark_point(size=25).encode(shape=by_shape("stream", theme.shapes(theme.STREAM_COLORS)))
     return alt.layer(
-        alt.Chart(levels).mark_rect(color=theme.GRID, opacity=0.6).encode(x("first"), x2="last"),
+        alt.Chart(levels).mark_rect(color=theme.GRID, opacity=0.6).encode(x("first"), x2=alt.X2("last")),
         *(
             alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(float(cache.byte)))
             for cache in machine.caches
         ),
         drawn.mark_line(), tips(points, *tooltip),
-        alt.Chart(levels).mark_text().encode(x("middle"), y("top"), text="name:N"),
+        alt.Chart(levels).mark_text().encode(x("middle"), y("top"), text=alt.Text("name:N")),
         width=x.pixels, height=y.pixels, name="utilisation-sweep",
         description=f"Bandwidth of {len(STREAMS)} streams falls in {len(levels)} steps as the working set grows.",
     )  # fmt: skip
