@@ -92,7 +92,7 @@ class Plane:
             width, height = text_size(row["text"], theme.LABEL_SIZE)
             x, y, slope = self.x.pixel(row["intensity"]), self.y.pixel(row["rate"]), row["slope"]
             if not slope:
-                yield Box(x - width, y - height - 8, x, y)
+                yield Box(x - width, y - height - self._lift(row), x, y)
             for across in range(0, int(width / sqrt(1 + slope**2)) if slope else 0, 6):  # steps along the slope
                 yield Box(x + across, y - slope * across - 1.5 * height, x + across + 8, y - slope * across)
 
@@ -141,9 +141,8 @@ class Plane:
     def _notes(self) -> Iterator[alt.Chart]:
         for row in self._placed():
             turned: dict[str, Any] = {"angle": -degrees(atan(row["slope"])) % 360} if row["slope"] else {}
-            align = "left" if row["slope"] else "right"
-            lift = -4 if row["slope"] else -8  # clear of marks on the roof
-            texts = alt.Chart(pd.DataFrame([row])).mark_text(align=align, dy=lift, baseline="bottom", **turned)
+            turned |= {"align": "left" if row["slope"] else "right", "dy": -self._lift(row), "baseline": "bottom"}
+            texts = alt.Chart(pd.DataFrame([row])).mark_text(**turned)
             yield texts.encode(self.x("intensity"), self.y("rate"), text=alt.Text("text:N"))
 
     def _shades(self) -> Iterator[alt.Chart]:
@@ -165,6 +164,11 @@ class Plane:
                 text = alt.Chart(pd.DataFrame(foot), description=NAMES)
                 text = text.mark_text(color=theme.MUTED, align=align, baseline="bottom", dx=shift)
                 yield text.encode(*places, text=alt.Text("text:N"))
+
+    def _lift(self, row: dict[str, Any]) -> float:
+        """Return the pixels from a roof to its text: clear of marks on a flat part, but within the panel."""
+        room = self.y.pixel(row["rate"]) - text_size(row["text"], theme.LABEL_SIZE)[1]
+        return 4 if row["slope"] else max(4, min(8, room))
 
     def _placed(self) -> Iterator[dict[str, Any]]:
         """Yield the texts of the roofs: over the right end of a flat part, and along the foot of a slope."""
