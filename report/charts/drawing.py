@@ -124,7 +124,8 @@ def picture(specification: dict[str, Any]) -> str:
     """
     config = specification["config"] | {"aria": False, "font": BUILT_IN}
     svg: str = converted(specification | {"config": config}, "svg")
-    return TEXT.sub(_with_length, svg.replace(f'font-family="{BUILT_IN}"', f'font-family="{FAMILY}"'))
+    svg = svg.replace(f' font-family="{BUILT_IN}"', "").replace("<svg", f'<svg font-family="{FAMILY}"', 1)  # said once
+    return TEXT.sub(_with_length, svg)
 
 
 def _with_length(element: re.Match[str]) -> str:
