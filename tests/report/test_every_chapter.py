@@ -75,7 +75,7 @@ def test_figures_and_tables_are_whole_or_gaps_with_a_command(paper_of, paper):
             gaps.add(key)
             wrong += [] if (gap.command or "python").startswith("python") else [(key, gap.command)]
         else:
-            text = made["description"] if isinstance(made, dict) else made
+            text = made if isinstance(made, str) else made.description
             wrong += [] if text and not NOTHING.search(text) else [(key, text)]
     assert wrong == []
     assert gaps == GAPS.get(paper, gaps)
