@@ -64,6 +64,8 @@ SYNONYMS = {
     **dict.fromkeys(("cu_seq_q", "cu_seqlens_q"), "cum_seq_q"),
     **dict.fromkeys(("cu_seq_k", "cu_seqlens_k"), "cum_seq_k"),
     "max_seqlen_k": "max_k",
+    "ord": "p",
+    **dict.fromkeys(("lu", "ld"), "factor"),
 }
 
 
@@ -297,8 +299,8 @@ def _rows(tensor: Any, dim: int | None) -> int:
 
 register_other_flop(
     {
-        "sum max amax min amin argmax argmin": _reduction,
-        "prod": lambda input, out: _reduction(input, out),
+        "sum": _reduction,
+        "max amax min amin argmax argmin prod": _reduction,
         "trace": lambda input: max(0, min(input.shape) - 1),
         # A comparison an element with 0, or with an element of another tensor.
         "any all count_nonzero nonzero nonzero_static equal": lambda input: input.numel(),
@@ -327,9 +329,8 @@ register_other_flop(
         "var var_mean": lambda input: 4 * input.numel(),
         # Also the root of the variance (m).
         "std std_mean": lambda input, out: 4 * input.numel() + _first(out).numel(),
-        "norm": lambda input, out, p=None: _norm(input, out, p),
-        "linalg_vector_norm": lambda input, ord, out: _norm(input, out, ord),
-        "linalg__powsum": lambda input, ord, out: _norm(input, out, ord) - out.numel(),
+        "linalg_vector_norm norm": _norm,
+        "linalg__powsum": lambda input, p, out: _norm(input, out, p) - out.numel(),
         # Differences (n), and their norm.
         "dist": lambda input, p, out: input.numel() + _norm(input, out, p),
         "cumsum": lambda dim, out: out.numel() - _rows(out, dim),

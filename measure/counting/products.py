@@ -299,8 +299,7 @@ register_other_flop(
         "triangular_solve": lambda a, out: _solved(a, out[0]),
         "cholesky_solve": lambda input2, out: _solved(input2, out, 2),
         "_cholesky_solve_helper": lambda a, out: _solved(a, out, 2),
-        "linalg_lu_solve": lambda lu, out: _solved(lu, out, 2),
-        "linalg_ldl_solve": lambda ld, out: _solved(ld, out, 2),
+        "linalg_lu_solve linalg_ldl_solve": lambda factor, out: _solved(factor, out, 2),
         "_linalg_solve_ex": lambda a, out: _cubes(2 / 3, a) + _solved(a, out[0], 2),
         "geqrf linalg_householder_product": lambda input: _orthogonal(input),
         # As many operations again form the orthogonal factor.

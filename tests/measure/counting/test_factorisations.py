@@ -2,6 +2,7 @@ from helpers.counting import by_hand, case, meta, torch
 
 # 2 matrices of 6 by 6, and 5 right-hand sides; matrices of 6 by 3 and 3 by 6.
 SQUARE, SIDES, TALL, WIDE = meta(2, 6, 6), meta(2, 6, 5), meta(2, 6, 3), meta(2, 3, 6)
+OF_COMPLEX = meta(2, 6, 6, dtype=torch.complex64)
 PIVOTS = meta(2, 6, dtype=torch.int32)
 CUBE = 2 * 6**3
 SOLVED = 2 * 6 * 6 * 5  # n² for each right-hand side and triangle
@@ -15,7 +16,11 @@ CASES = [
     ),
     case("linalg_inv_ex", SQUARE, other=2 * CUBE),
     # of complex numbers, whose multiply-adds are four real ones
-    case("linalg_inv_ex", meta(2, 6, 6, dtype=torch.complex64), other=4 * 2 * CUBE),
+    case("linalg_inv_ex", OF_COMPLEX, other=4 * 2 * CUBE),
+    *(
+        case(name, OF_COMPLEX, PIVOTS, meta(2, 6, 5, dtype=torch.complex64), other=4 * 2 * SOLVED)
+        for name in ("linalg_lu_solve", "linalg_ldl_solve")
+    ),
     case("linalg_solve_triangular", SQUARE, SIDES, upper=True, other=SOLVED),
     case("triangular_solve", SIDES, SQUARE, other=SOLVED),
     case("cholesky_solve", SIDES, SQUARE, other=2 * SOLVED),

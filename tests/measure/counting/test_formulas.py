@@ -98,6 +98,7 @@ CASES = [
     # Means and differences 2 each, squares of both parts and their sum 3, the sum of these and its division 1
     case("var", COMPLEX, [1], correction=1, other=8 * 15),
     case("linalg_vector_norm", COMPLEX, 2, [1], other=3 * 15 + 12 + 3),
+    case("norm", COMPLEX, 2, [1], other=3 * 15 + 12 + 3),
     # Both parts are added apart.
     case("sum", COMPLEX, [1], other=2 * 12),
     case("mean", COMPLEX, [1], other=2 * 15),
