@@ -12,17 +12,17 @@ from measure.counting.formulas import Work, formula, register_other_flop
 # gradients are asked for: of the input, of scale and of shift.
 
 
-def batch_norm_flop(inputs: Any, training: bool, tracked: bool) -> int:
+def _batch_norm(input: Any, training: bool, running_mean: Any = None) -> int:
     """Scale and shift (2n) are folded: deviation (2), scale (1), shift (2) a channel. Training adds statistics (4n).
 
     Both running statistics take two products and an addition a channel.
     """
-    elements, channels = inputs.numel(), inputs.shape[1]
-    statistics = 4 * elements + (6 * channels if tracked else 0)
+    elements, channels = input.numel(), input.shape[1]
+    statistics = 4 * elements + (0 if running_mean is None else 6 * channels)
     return int(2 * elements + 5 * channels + (statistics if training else 0))
 
 
-def batch_norm_backward_flop(inputs: Any, training: bool, mask: Sequence[bool]) -> int:
+def _batch_norm_backward(inputs: Any, training: bool, mask: Sequence[bool]) -> int:
     """Normalised input x (2n), sum of g (n - r), sum of g x (2n - r). Input: g w/s less both means (4n + 3r).
 
     In inference the statistics are constants: the gradient of the input is g times a folded scale (n + r), and only the
@@ -35,14 +35,12 @@ def batch_norm_backward_flop(inputs: Any, training: bool, mask: Sequence[bool]) 
     return int((elements + channels) * mask[0] + sums * (mask[1] or mask[2]))
 
 
-def row_norm_flop(inputs: Any, statistics: Any, *parameters: Any) -> int:
+def _row_norm(input: Any, weight: Any, bias: Any, out: Any) -> int:
     """Statistics (4n + 2r), a product of the differences (n), scale (n) and shift (n) unless None."""
-    return int((5 + sum(each is not None for each in parameters)) * inputs.numel() + 2 * statistics.numel())
+    return int((5 + (weight is not None) + (bias is not None)) * input.numel() + 2 * out[1].numel())
 
 
-def row_norm_backward_flop(
-    input: Any, mean: Any, weight: Any, output_mask: Sequence[bool], c: int | None = None
-) -> int:
+def _row_norm_backward(input: Any, mean: Any, weight: Any, output_mask: Sequence[bool], c: int | None = None) -> int:
     """Normalised input x (2n). Input: h, the gradient by scale (n), sums of h and h x (3n - 2r), their means (2r), and
     s (h - mean - x mean) (4n). Scale: sums of g x (2n - c). Shift: sums of g (n - c). A layer normalisation
     has as many parameters of each kind as elements in a row.
@@ -53,16 +51,12 @@ def row_norm_backward_flop(
     return int(flop + (2 * elements - channels) * for_scale + (elements - channels) * for_shift)
 
 
-def rms_norm_backward_flop(input: Any, rstd: Any, weight: Any, output_mask: Sequence[bool]) -> int:
-    """As ``row_norm_backward_flop``, without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
+def _rms_norm_backward(input: Any, rstd: Any, weight: Any, output_mask: Sequence[bool]) -> int:
+    """As ``_row_norm_backward``, without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
     elements = input.numel()
     channels = elements // max(1, rstd.numel())
     for_input = elements * (5 + (weight is not None)) * output_mask[0]
     return int(elements + for_input + (2 * elements - channels) * output_mask[1])
-
-
-def _batch_norm(input: Any, training: bool, running_mean: Any = None) -> int:
-    return batch_norm_flop(input, training, running_mean is not None)
 
 
 register_other_flop(
@@ -73,11 +67,9 @@ register_other_flop(
         "_batch_norm_with_update _batch_norm_with_update_functional": lambda input, running_mean: _batch_norm(
             input, True, running_mean
         ),
-        "native_batch_norm_backward": lambda input, train, output_mask: batch_norm_backward_flop(
-            input, train, output_mask
-        ),
-        "batch_norm_backward": lambda input, update, output_mask: batch_norm_backward_flop(input, update, output_mask),
-        "cudnn_batch_norm_backward miopen_batch_norm_backward": lambda input: batch_norm_backward_flop(
+        "native_batch_norm_backward": lambda input, train, output_mask: _batch_norm_backward(input, train, output_mask),
+        "batch_norm_backward": lambda input, update, output_mask: _batch_norm_backward(input, update, output_mask),
+        "cudnn_batch_norm_backward miopen_batch_norm_backward": lambda input: _batch_norm_backward(
             input, True, (True, True, True)
         ),
         # The same in parts, which several devices join: statistics, then scale and shift; sums, then the input.
@@ -85,13 +77,11 @@ register_other_flop(
         "batch_norm_elemt": lambda input: 2 * input.numel() + 3 * input.shape[1],
         "batch_norm_backward_reduce": lambda input: 5 * input.numel() - 2 * input.shape[1],
         "batch_norm_backward_elemt": lambda input: 4 * input.numel() + 3 * input.shape[1],
-        "native_layer_norm native_group_norm": lambda input, weight, bias, out: row_norm_flop(
-            input, out[1], weight, bias
-        ),
-        "native_layer_norm_backward native_group_norm_backward": row_norm_backward_flop,
+        "native_layer_norm native_group_norm": _row_norm,
+        "native_layer_norm_backward native_group_norm_backward": _row_norm_backward,
         # Squares and their mean (2n), deviation (2r), product (n), scale (n).
         "_fused_rms_norm": lambda input, weight, out: input.numel() * (3 + (weight is not None)) + 2 * out[1].numel(),
-        "_fused_rms_norm_backward": rms_norm_backward_flop,
+        "_fused_rms_norm_backward": _rms_norm_backward,
         # Rows of weights scaled to given lengths: squares (n), sums (n - r), roots (r), ratios (r), products (n).
         "_weight_norm_interface": lambda v, out: 3 * v.numel() + out[1].numel(),
         # Lengths: sums of g v / norm (2n); weights: length / norm (g - v sum / norm) (3n + 2r).

@@ -51,6 +51,8 @@ def _poolings(d: int) -> dict[str, Callable[..., int]]:
         out = out[0] if isinstance(out, tuple) else out
         return _pooled(d, input, out, kernel_size, stride, padding, dilation) - int(out.numel())
 
+    also = " mkldnn_adaptive_avg_pool2d" if d == 2 else ""
+    also_backward = " mkldnn_adaptive_avg_pool2d_backward" if d == 2 else " adaptive_avg_pool3d_backward"
     return {
         f"max_pool{d}d_with_indices mkldnn_max_pool{d}d": largest,
         f"adaptive_max_pool{d}d": lambda input, out: _adaptively_pooled(d, input, out[0]) - out[0].numel(),
@@ -58,12 +60,12 @@ def _poolings(d: int) -> dict[str, Callable[..., int]]:
         f"avg_pool{d}d": lambda input, kernel_size, stride, padding, out: _pooled(
             d, input, out, kernel_size, stride, padding
         ),
-        f"_adaptive_avg_pool{d}d": lambda input, out: _adaptively_pooled(d, input, out),
+        f"_adaptive_avg_pool{d}d{also}": lambda input, out: _adaptively_pooled(d, input, out),
         # Backward, a division for each window and an addition for each of its elements.
         f"avg_pool{d}d_backward": lambda grad_output, input, kernel_size, stride, padding: (
             grad_output.numel() + _pooled(d, input, grad_output, kernel_size, stride, padding)
         ),
-        f"_adaptive_avg_pool{d}d_backward": lambda grad_output, input: (
+        f"_adaptive_avg_pool{d}d_backward{also_backward}": lambda grad_output, input: (
             grad_output.numel() + _adaptively_pooled(d, input, grad_output)
         ),
         # Regions at random places, of the given size; a comparison less than their elements.
@@ -73,17 +75,6 @@ def _poolings(d: int) -> dict[str, Callable[..., int]]:
 
 for _dimensions in (2, 3):  # torch pools over one dimension as over two, one of them of size 1
     register_other_flop(_poolings(_dimensions))
-register_other_flop(
-    {
-        "mkldnn_adaptive_avg_pool2d": lambda input, out: _adaptively_pooled(2, input, out),
-        "mkldnn_adaptive_avg_pool2d_backward": lambda grad_output, input: (
-            grad_output.numel() + _adaptively_pooled(2, input, grad_output)
-        ),
-        "adaptive_avg_pool3d_backward": lambda grad_output, input: (
-            grad_output.numel() + _adaptively_pooled(3, input, grad_output)
-        ),
-    }
-)
 
 # Backward of operators that choose or repeat: an addition for each element of the gradient, to its place in the input.
 CHOOSING = (
