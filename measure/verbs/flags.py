@@ -12,7 +12,7 @@ from measure.domain import variants
 from measure.domain.models import BUILT_IN
 from measure.domain.words import EAGER
 from measure.errors import UserError, as_called, by_spaces, quote, unknown
-from roofwright.command_line import CommandLine
+from roofwright.command_line import CommandLine, data_flag
 
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandLine]"
 Run = Callable[[argparse.Namespace], int]
@@ -124,6 +124,11 @@ def check_folder(path: Path, flag: str) -> Path:
     if path.exists() and not path.is_dir():
         raise UserError(f"{flag}: {path} is a file; name a folder")
     return path
+
+
+def no_measurements(data: Path) -> UserError:
+    """Return the error of a verb that needs what the cache does not hold."""
+    return UserError(f"--data: no measurements in {data}; run {as_called('measure')}{data_flag(data)} first")
 
 
 def check_writable(data: Path) -> None:

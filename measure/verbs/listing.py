@@ -81,26 +81,27 @@ def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: flo
 
 def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
     """Return the parts of this machine that the paper has, what disturbed them, what it lacks, and the next command."""
+    runs, profiles, roofs = (cache.rows(cache.folder.rows(record)) for record in (Run, Profile, RoofMeasurement))
 
-    def measured(record: type[Any]) -> list[Any]:
-        return [row for row in cache.rows(cache.folder.rows(record)) if row.status == "ok"]
+    def measured(rows: Iterable[Any]) -> list[Any]:
+        return [row for row in rows if row.status == "ok"]
 
     asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
-    rounds = Counter(cell for cell in map(Cell.of, measured(Run)) if cell in asked)
+    rounds = Counter(cell for cell in map(Cell.of, measured(runs)) if cell in asked)
     timed = [cell for cell in rounds if cell.phase == INFERENCE]
     batches = sorted({cell.batch for cell in timed})
     named = {
-        "a roof by {} kernel{}": {row.roof_kernel for row in measured(RoofMeasurement)},
+        "a roof by {} kernel{}": {row.roof_kernel for row in measured(roofs)},
         **{f"{{}} model{{}} at batch {size}": {cell.model for cell in timed if cell.batch == size} for size in batches},
         "training steps of {}": {cell.model for cell in rounds if cell.phase == STEP},
-        "operators of {}": {row.model for row in measured(Profile) if Cell.of(row) in asked},
+        "operators of {}": {row.model for row in measured(profiles) if Cell.of(row) in asked},
     }
     held = [text.format(len(names), "s" * (len(names) > 1)) for text, names in named.items() if names]
     if max(rounds.values(), default=0) > 1:
         ends = dict.fromkeys((min(rounds.values()), max(rounds.values())))
         held.append(f"{' to '.join(map(str, ends))} rounds of each")
     text = f"The paper has {', '.join(held) or 'nothing of this machine yet'}."
-    failed = _failed(request, asked, cache)
+    failed = _failed(request, asked, cache, runs, profiles)
     lines = [text, *_disturbed(asked, cache), *failed]
     if not left:
         return [*lines, f"It lacks nothing{' else' if failed else ''} of what was asked for."]
@@ -108,9 +109,10 @@ def contents(request: Request, cache: RunCache, left: Sequence[Part], command: s
     return [*lines, f"It lacks {lacked}.", f"To add that: {command}"]
 
 
-def _failed(request: Request, asked: Collection[Cell], cache: RunCache) -> list[str]:
+def _failed(
+    request: Request, asked: Collection[Cell], cache: RunCache, runs: Iterable[Run], profiles: Iterable[Profile]
+) -> list[str]:
     """Say what was tried and has no result: this version tries it again only when told to."""
-    runs, profiles = (cache.rows(cache.folder.rows(record)) for record in (Run, Profile))
     untimed = set(asked) - {Cell.of(run) for run in runs if run.status == "ok"}
     models = {model.name for model in request.models}
     found: list[tuple[str, Any]] = [

@@ -28,7 +28,7 @@ from measure.machine.environment import folder_name
 from measure.machine.processor import output_of
 from measure.published import contributed, contributed_checks
 from measure.published.contributed import SUMS, shareable, sums_of
-from measure.verbs.flags import Verbs, add_verb, check_folder, parse_folder_name
+from measure.verbs.flags import Verbs, add_verb, check_folder, no_measurements, parse_folder_name
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
 
@@ -113,7 +113,7 @@ def find_machine(data: Path, name: str | None) -> MachineFolder:
     """Return the machine of this name, else the one measured last. Raises UserError without measurements."""
     known = machine_names(data)
     if not known:
-        raise UserError(f"--data: no measurements in {data}; run {as_called('measure')}{data_flag(data)} first")
+        raise no_measurements(data)
     # The machine measured last, as in the paper: a clone also holds a machine of the project
     folders = [MachineFolder(data, each) for each in chosen("--machine", [name] if name else known, known)]
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)

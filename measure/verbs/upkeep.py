@@ -23,7 +23,7 @@ from measure.domain.latency import Cell, TimedCell
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError, as_called, chosen, printable
-from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable
+from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, no_measurements
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
 from roofwright.command_line import data_flag
 
@@ -94,8 +94,7 @@ def show(flags: argparse.Namespace) -> int:
     traces = [] if flags.models or flags.machine else [read_trace(flags.data, name) for name in trace_names(flags.data)]
     counts = counted(flags.data) if not flags.machine and (flags.models or not names) else []
     if not names and not traces and not counts:
-        run = f"{as_called('measure')}{data_flag(flags.data)}"
-        raise UserError(f"--data: no measurements in {flags.data}; run {run} first")
+        raise no_measurements(flags.data)
     machines, codes = [], Workloads(flags.data).codes()
     for name in sorted(chosen("--machine", flags.machine or names, names)):
         folder = MachineFolder(flags.data, name)
