@@ -15,7 +15,7 @@ from typing import Any
 from measure.cache.project import ROOT, project_folder
 from measure.domain.values import SPACE, percent, plain, si
 from measure.errors import UserError, as_called, unknown
-from report import CALM
+from report import UNDISTURBED
 from roofwright.command_line import CommandLine, answer, data_flag
 
 FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}  # the formats that each verb writes
@@ -131,7 +131,8 @@ def closing_lines(written: Sequence[Path], data: Path) -> list[str]:
 
 def headline(facts: dict[str, dict[str, Any]]) -> list[str]:
     """Return at most two lines from the paper's facts about the machine at hand; none without a machine."""
-    of = {key.removeprefix(CALM): fact["value"] for key, fact in facts.items()}  # calm ones come after the others
+    # Undisturbed facts come last, and win.
+    of = {key.removeprefix(UNDISTURBED): fact["value"] for key, fact in facts.items()}
     if not (machine := of.get("machine.at_hand.name")):
         return []
     first = f"{machine}: its roof was not measured, or not with enough certainty"
@@ -289,7 +290,7 @@ def run(words: Sequence[str], project: Path | None) -> int:
     flags = parser().parse_args(words)
     if flags.verb == "new":
         raise UserError(f"new stands first, before all flags: {as_called('report new FOLDER')}")
-    from report import own  # late: --help answers at once
+    from report import new_paper  # late: --help answers at once
 
     given, flags.named = flags.data, flags.data or Path("data")
     flags.data = flags.named
@@ -297,7 +298,7 @@ def run(words: Sequence[str], project: Path | None) -> int:
         return carry_out(flags, project)
     with sources() as project:
         if not holds_tables(flags.data):
-            if given is not None or not own.stands_in(Path.cwd()):
+            if given is not None or not new_paper.stands_in(Path.cwd()):
                 raise UserError(
                     f"no measurements in {flags.data}; run {as_called('measure')} --quick first, or name their "
                     "folder with --data"
@@ -313,9 +314,9 @@ def holds_tables(data: Path) -> bool:
 
 def start(folder: Path) -> int:
     """Make a folder with a paper of one's own, and say how to go on."""
-    from report import own
+    from report import new_paper
 
-    made = own.new(folder)
+    made = new_paper.new(folder)
     print("\n".join(f"{path}" for path in made))
     called = as_called("report")
     if _python() != "python":
@@ -332,12 +333,12 @@ def sources() -> Iterator[Path]:
     of an installed copy, a copy of that.
     """
     from measure.cache.scratch import scratch
-    from report import own
+    from report import new_paper
 
     there = project_folder()
-    if own.stands_in(Path.cwd()):
+    if new_paper.stands_in(Path.cwd()):
         with alone_in(Path.cwd()):
-            yield own.assemble(Path.cwd())
+            yield new_paper.assemble(Path.cwd())
         return
     if there == ROOT:
         yield there

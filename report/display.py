@@ -89,7 +89,7 @@ figure = shown(_show_chart)
 """Decorates a function from a paper to a chart of Altair."""
 
 table = shown(Display)
-"""Decorates a function from a paper to Markdown: a table (``report.pipe.pipe``), or the chooser."""
+"""Decorates a function from a paper to Markdown: a table (``report.markdown_table.markdown_table``), or the chooser."""
 
 
 def packed(content: Any) -> str:

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from measure.errors import unknown
-from report import CALM, options
+from report import UNDISTURBED, options
 from report.markdown import Markup
 from report.paper import Paper
 from report.stats.value import Name, Source, Value
@@ -43,13 +43,13 @@ Group = TypeVar("Group")
 
 
 CONCLUSIVE = ("puzzle", "latency", "utilisation", "method")
-"""The chapters of whose calm paper the findings, the advice and the last lines of the command speak."""
+"""Chapters whose undisturbed facts the findings, the advice and the last lines of the command use."""
 
 
 @cache
 def of_chapter(name: str, paper: Paper) -> Any:
     """Return the facts of a chapter, each with its key. They are computed once for a paper."""
-    key = f"{CALM}{name}" if paper.is_calm else name
+    key = f"{UNDISTURBED}{name}" if paper.is_undisturbed else name
     return _changed(import_module(f"report.chapters.{name}.facts").of(paper), key, lambda _value, key: {"key": key})
 
 
@@ -141,8 +141,9 @@ def _sources(module: str) -> dict[str, str]:
 def of_paper(paper: Paper, *chapters: str) -> dict[str, dict[str, Any]]:
     """Return the facts of chapters, or all, as JSON holds them, by key."""
     asked = [(name, name, paper) for name in chapters or CHAPTERS]
-    if paper.calm is not paper:
-        asked += [(f"{CALM}{name}", name, paper.calm) for name in CONCLUSIVE if name in (chapters or CHAPTERS)]
+    if paper.undisturbed is not paper:
+        chosen = [name for name in CONCLUSIVE if name in (chapters or CHAPTERS)]
+        asked += [(f"{UNDISTURBED}{name}", name, paper.undisturbed) for name in chosen]
     return {
         key: as_json(value, meaning)
         for start, name, of in asked
@@ -199,6 +200,6 @@ DICTIONARY = """\
 
 Every number of the paper's text has a name. `_site/facts.json` holds all of them with unit, interval, number of
 samples, source and the command that measures them again; `python -m report why NAME` prints one.
-Where other programs used a machine while it was measured, `calm.NAME` is the same fact without those cells.
+Where other programs used a machine while it was measured, `undisturbed.NAME` is the same fact without those cells.
 `python -m report.dictionary` writes this file from the fields in `report/chapters/*/facts.py`.
 """

@@ -73,7 +73,7 @@ class Machine:
         ran = self.table("runs")
         usual = self.counted.drop_duplicates("model").set_index("model").input_shape
         ran = ran[(ran.status == "ok") & (ran.input_shape == ran.model.map(usual))]
-        return self.table("samples").merge(ran[[*key, "sitting"]], on=key)
+        return self.table("samples").merge(ran[[*key, "session"]], on=key)
 
     @cached_property
     def bounds(self) -> pd.DataFrame:
@@ -96,8 +96,8 @@ class Machine:
 
     @cached_property
     def speed_ups(self) -> pd.DataFrame:
-        """One row is a cell with memory kept: its speed over eager mode, from rounds of one number and sitting."""
-        together = ["model", "batch", "precision", "round", "sitting"]
+        """One row is a cell with memory kept: its speed over eager mode, from rounds of one number and session."""
+        together = ["model", "batch", "precision", "round", "session"]
         rows = at(self.samples, phase="inference").groupby([*together, "variant"]).latency_s.median().unstack("variant")
         pairs = rows.dropna().reset_index()
         return of_cells(pairs.assign(ratio=pairs[EAGER] / pairs[KEPT]), together[:3], "ratio")

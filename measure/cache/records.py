@@ -102,7 +102,7 @@ class RoofMeasurement:
     pace: Annotated[str, Column("short blocks with rests, or work without rests", form=one_of((BURST, SUSTAINED)))]
     round: Annotated[int | None, Column("counts the rounds of a stream from 0; empty for other kernels", NUMBER)] = None
     recorded_at: Annotated[str | None, "the UTC time of the record"] = None
-    sitting: schema.Sitting = None
+    session: schema.Session = None
     seed: schema.Seed = None
     version: schema.Version = None
     load: schema.Load = None
@@ -128,12 +128,12 @@ class OfCell:
 
 @dataclass(frozen=True)
 class Attempt(OfCell):
-    """How a cell ran: status, input shape, sitting."""
+    """How a cell ran: status, input shape, session."""
 
     status: schema.Status
     reason: schema.Reason
     recorded_at: Annotated[str, "the UTC time of the record"]
-    sitting: schema.Sitting = None
+    session: schema.Session = None
     seed: schema.Seed = None
     version: schema.Version = None
     input_shape: Annotated[str | None, Column("a measured input's shape, without the batch", form=schema.SHAPE)] = None

@@ -174,7 +174,7 @@ Status = Annotated[
     str, Column("how it ended; after `killed`, or by another version, the next run tries again", form=STATUSES)
 ]
 Reason = Annotated[str | None, "why the status is not `ok`, or what to know of a count"]
-Sitting = Annotated[str | None, "the UTC time at which the command began; it measures its cells in one random order"]
+Session = Annotated[str | None, "the UTC time at which the command began; it measures its cells in one random order"]
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
 Version = Annotated[str | None, "the version of Roofwright, with the commit in a clone"]
 Code = Annotated[str | None, "hash of what an own model runs and of its source, or of an own configuration"]

@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from measure.domain import precisions, variants
-from measure.domain.demands import LayerDemand
 from measure.domain.latency import TimedCell
+from measure.domain.model_work import LayerDemand
 from measure.domain.values import percent
 from measure.domain.words import EAGER, INFERENCE, LOADED, PRODUCT_KINDS, ROUNDS
 

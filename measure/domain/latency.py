@@ -97,19 +97,19 @@ def disturbed_rounds(runs: Iterable[Any]) -> set[tuple[Any, ...]]:
     return {round_of(run) for run in runs if was_disturbed(run.flags)}
 
 
-def calm_rounds(runs: Iterable[Any]) -> list[Any]:
+def undisturbed_rounds(runs: Iterable[Any]) -> list[Any]:
     """Leave out the rounds that other programs disturbed, unless a cell has no others with a result."""
     runs = list(runs)
     disturbed = disturbed_rounds(runs)
-    calm = {round_of(run)[:-1] for run in runs if run.status == "ok" and round_of(run) not in disturbed}
-    return [run for run in runs if round_of(run)[:-1] not in calm or round_of(run) not in disturbed]
+    undisturbed = {round_of(run)[:-1] for run in runs if run.status == "ok" and round_of(run) not in disturbed}
+    return [run for run in runs if round_of(run)[:-1] not in undisturbed or round_of(run) not in disturbed]
 
 
 def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample | CellSample]") -> dict[Cell, Rounds]:
-    """Group the calm runs of one environment by cell, with their latencies."""
+    """Group the undisturbed runs of one environment by cell, with their latencies."""
     latencies = group_latencies(samples)
     runs_of: dict[Cell, list[Run]] = defaultdict(list)
-    for run in calm_rounds(runs):
+    for run in undisturbed_rounds(runs):
         runs_of[Cell.of(run)].append(run)
     found = {}
     for cell, of_cell in runs_of.items():

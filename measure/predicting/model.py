@@ -3,7 +3,7 @@
 import numpy as np
 
 from measure.cache.predictions import HOST_MEMORY, LAUNCHES, TERMS, UNFUSED
-from measure.predicting.demand import Numbers
+from measure.predicting.prediction_terms import Numbers
 
 TURNS = 15  # the factors and the weights of outliers settle within this many rounds
 TUNING = 1.345  # Huber's constant: 95 % of the efficiency of least squares if the errors are normal

@@ -11,10 +11,18 @@ from measure.cache import predictions as tables
 from measure.cache import table
 from measure.cache.predictions import TERMS, Coefficient, NetworkFactor, PredictionError, Setting, pool_of
 from measure.cache.schema import file_of
-from measure.domain.demands import ARITHMETIC, MEMORY
+from measure.domain.model_work import ARITHMETIC, MEMORY
 from measure.domain.words import EAGER
-from measure.predicting.demand import OWN_HOSTS, TOKENS, Demand, ExpertBytes, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import fit
+from measure.predicting.prediction_terms import (
+    OWN_HOSTS,
+    TOKENS,
+    Demand,
+    ExpertBytes,
+    LayerRoof,
+    Numbers,
+    PredictedDevice,
+)
 from measure.predicting.timings import COMPILED, hosts_of
 
 # The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone

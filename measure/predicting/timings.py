@@ -20,7 +20,7 @@ from measure.domain.advice import CHANNELS_LAST, COMPILE
 from measure.domain.chips import fold_name
 from measure.domain.models import DECODE, PREFILL, Size
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, LAYER_KINDS, STEP, stored_as
-from measure.predicting.demand import (
+from measure.predicting.prediction_terms import (
     EXPERTS,
     OWN_HOSTS,
     PLACE,

@@ -190,8 +190,8 @@ def _rounds_wanted(request: Request, cells: list[Cell], done: dict[Cell, set[int
     wanted: dict[Cell, int] = {}
     for group in groups.values():
         counts = {len(done[cell]) for cell in group}
-        calm = min(request.rounds + max(lost[cell] for cell in group), request.most_rounds)
-        rounds = max(request.rounds, calm, *counts)
+        undisturbed = min(request.rounds + max(lost[cell] for cell in group), request.most_rounds)
+        rounds = max(request.rounds, undisturbed, *counts)
         wanted |= dict.fromkeys(group, rounds)
         if counts == {rounds} and rounds < request.most_rounds:
             complete += group
@@ -240,7 +240,7 @@ class InspectionTask(CellTask):
 class ProfileTask(InspectionTask):
     section = "operators"
     help = "time each operator of both under torch's profiler"
-    block = 0  # in the same sitting as a plain round of its cell
+    block = 0  # in the same session as a plain round of its cell
     record = Profile
 
     @classmethod

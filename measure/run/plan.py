@@ -40,7 +40,7 @@ def missing_tasks(request: Request, cache: RunCache) -> list[Task]:
 def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[Part]:
     """Return the tasks in the order in which they are done.
 
-    Without a budget they come block by block. A block has a round of every cell, in a random order (by the sitting's
+    Without a budget they come block by block. A block has a round of every cell, in a random order (by the session's
     seed) across batch sizes, precisions, variants, phases and profiles: drift over hours then widens every cell's
     interval, and biases no comparison (R. A. Fisher, The Design of Experiments, 1935).
 

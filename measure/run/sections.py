@@ -10,8 +10,8 @@ from measure.cache.records import RoofMeasurement, Run
 from measure.cache.workload_records import WORKLOAD, Workload
 from measure.counting import count
 from measure.domain import precisions, variants
-from measure.domain.demands import uncounted_names
 from measure.domain.latency import TimedCell
+from measure.domain.model_work import uncounted_names
 from measure.domain.models import Model
 from measure.domain.roofs import flop_per_s, is_loaded, machine_roof
 from measure.domain.values import si

@@ -120,13 +120,13 @@ class Task:
 
 @dataclass(frozen=True)
 class RunCache:
-    """The tables of one run on one machine, called a sitting. ``seed`` decides the order of its cells."""
+    """The tables of one run on one machine, called a session. ``seed`` decides the order of its cells."""
 
     workloads: Workloads
     folder: MachineFolder
     environment: Environment
     seed: int = 0
-    sitting: str = field(default_factory=now)  # when it began
+    session: str = field(default_factory=now)  # when it began
     version: str = field(default_factory=version)
 
     def put(self, task: Task, outcome: Any) -> None:
@@ -140,14 +140,14 @@ class RunCache:
         return [row for row in table if row.environment_id == self.environment.environment_id]
 
     def tried(self, table: Sequence[Any]) -> list[Any]:
-        """Keep the same rows, without failures that are tried again: of tasks that were killed in an earlier sitting,
+        """Keep the same rows, without failures that are tried again: of tasks that were killed in an earlier session,
         and of another version of this program.
         """
         return [
             row
             for row in self.rows(table)
             if row.status == "ok"
-            or row.sitting == self.sitting
+            or row.session == self.session
             or (row.status != KILLED.status and row.version == self.version)
         ]
 
@@ -156,9 +156,9 @@ class RunCache:
         return {"environment_id": self.environment.environment_id, **cell._asdict()}
 
     def signature(self, outcome: Any) -> Columns:
-        """Return the columns that say how a row's task ended, when, in which sitting, by which version."""
+        """Return the columns that say how a row's task ended, when, in which session, by which version."""
         status = asdict(outcome) if isinstance(outcome, Failure) else {"status": "ok", "reason": None}
-        return {**status, "recorded_at": now(), "sitting": self.sitting, "seed": self.seed, "version": self.version}
+        return {**status, "recorded_at": now(), "session": self.session, "seed": self.seed, "version": self.version}
 
     def places(self, tasks: Collection[Task]) -> list[str]:
         """Return the folders that the tasks' rows go into."""

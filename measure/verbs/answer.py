@@ -8,8 +8,8 @@ from typing import Any
 from measure.cache.records import Environment, OperatorTime, Profile
 from measure.cache.workload_records import Layer, Workload
 from measure.domain.advice import Advice, advise
-from measure.domain.demands import CellDemand, LayerDemand, Reached, beyond_weights, demands, layer_demands, reached
 from measure.domain.latency import Cell, TimedCell
+from measure.domain.model_work import CellDemand, LayerDemand, Reached, beyond_weights, demands, layer_demands, reached
 from measure.domain.roofs import Roof
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import FLAGS

@@ -23,8 +23,8 @@ from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name,
 from measure.errors import UserError, chosen, matching
 from measure.models import catalog
 from measure.predicting import timings
-from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
 from measure.predicting.prediction import SERVED, Known, Prediction, Predictor, origin
+from measure.predicting.prediction_terms import Demand, PredictedDevice, of_chips, of_machines
 from measure.predicting.timings import Key
 from measure.run import runner
 from measure.run.sections import WorkloadTask

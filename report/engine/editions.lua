@@ -248,7 +248,7 @@ local function check_links(page)
 end
 
 local job = pandoc.json.decode(io.read("a"), false)
--- Columns of a pipe table with longer lines have widths, by the numbers of dashes (report/pipe.py).
+-- Columns of a pipe table with longer lines have widths, by the numbers of dashes (report/markdown_table.py).
 local document = pandoc.read(job.text, "markdown", pandoc.ReaderOptions({ columns = 160 }))
 for _, path in ipairs(job.filters) do document = pandoc.utils.run_lua_filter(document, path) end
 document.meta.bibliography = job.bibliography

@@ -16,7 +16,7 @@ from measure.cache.schema import TABLES, file_of
 from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.cache.workload_records import CaseCount, ProgramCount
-from measure.domain.latency import calm_rounds
+from measure.domain.latency import undisturbed_rounds
 from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, LOAD, same_shape
 from measure.published.records import Chip, FlopPerCycle
@@ -75,7 +75,7 @@ class Machine:
         return roof_at(self.roofs, precision)
 
     @cached_property
-    def calm(self) -> "Machine":
+    def undisturbed(self) -> "Machine":
         """This machine without the cells and profiles measured under load; itself if it has none.
 
         A variant is dropped together with its baseline, the cell in eager mode.
@@ -102,8 +102,8 @@ class Machine:
 class Paper:
     """The frames. ``machines`` are in the reader's order, else CPUs first and the newest measurements first.
 
-    ``chosen`` is True if a reader chose the machines, ``is_whole`` if no model or chip was left out, ``is_calm`` if
-    ``calm`` dropped cells. ``workloads`` are described in ``report.paper.workloads``.
+    ``chosen`` is True if a reader chose the machines, ``is_whole`` if no model or chip was left out, ``is_undisturbed``
+    if ``undisturbed`` dropped cells. ``workloads`` are described in ``report.paper.workloads``.
 
     ``imported`` machines have hardware counters only. ``published`` holds measurements of others and numbers from
     studies. ``traces`` are the project's and a reader's.
@@ -124,17 +124,17 @@ class Paper:
     traces: tuple[StoredTrace, ...] = ()
     chosen: bool = False
     is_whole: bool = True
-    is_calm: bool = False
+    is_undisturbed: bool = False
 
     def machine(self, kind: str) -> Machine | None:
         """Return the first machine of this kind ("cpu" or "gpu")."""
         return next((machine for machine in self.machines if machine.chip_kind == kind), None)
 
     @cached_property
-    def calm(self) -> "Paper":
+    def undisturbed(self) -> "Paper":
         """The paper without measurements under load: the basis of findings and advice."""
-        machines = tuple(machine.calm for machine in self.machines)
-        return self if machines == self.machines else replace(self, machines=machines, is_calm=True)
+        machines = tuple(machine.undisturbed for machine in self.machines)
+        return self if machines == self.machines else replace(self, machines=machines, is_undisturbed=True)
 
     @cached_property
     def at_hand(self) -> Machine | None:
@@ -298,7 +298,7 @@ def load_machine(
     roof_measurements = with_rates(frame(merged, records.RoofMeasurement))
     parts = (part.split(":") for part in (environment.caches or "").split(";") if part)
     roofs, caches = measured_roofs(machine_roof(merged)), tuple(CacheLevel(*map(int, part)) for part in parts)
-    tried_runs = calm_rounds(tried_runs)
+    tried_runs = undisturbed_rounds(tried_runs)
     runs, samples = frame(tried_runs, records.Run), committed(folder, records.Sample, tried_runs)
     given = runs, samples, counted, operators, partial(roof_at, roofs)
     inference = cells.derive_inference(*given)

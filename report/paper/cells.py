@@ -129,12 +129,12 @@ def under_roofs(cells: pd.DataFrame, operators: pd.DataFrame, bounds: Mapping[st
 def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """One row per cell of a variant: its speed-up over eager mode, from the ratios of paired rounds.
 
-    Rounds with the same number and sitting are paired, so slow drift cancels. Rounds without a sitting share one.
+    Rounds with the same number and session are paired, so slow drift cancels. Rounds without a session share one.
     """
     rounds = samples.groupby([*CELL_COLUMNS, "round"], as_index=False).latency_s.median()
-    together = [*(column for column in CELL_COLUMNS if column != "variant"), "round", "sitting"]
-    sittings = runs[[*CELL_COLUMNS, "round", "sitting"]].assign(sitting=runs.sitting.astype(object).fillna(""))
-    rounds = rounds.merge(sittings, on=[*CELL_COLUMNS, "round"])
+    together = [*(column for column in CELL_COLUMNS if column != "variant"), "round", "session"]
+    sessions = runs[[*CELL_COLUMNS, "round", "session"]].assign(session=runs.session.astype(object).fillna(""))
+    rounds = rounds.merge(sessions, on=[*CELL_COLUMNS, "round"])
     eager = matching(rounds, variant=EAGER)[[*together, "latency_s"]].rename(columns={"latency_s": "eager_s"})
     pairs = rounds[rounds.variant != EAGER].merge(eager, on=together)
     return estimate_cells(pairs.assign(ratio=pairs.eager_s / pairs.latency_s), "ratio", CELL_COLUMNS, SPEED_UP)
@@ -149,7 +149,7 @@ def derive_inference(
     ``model_bound_s`` is the least time of the whole model on its compulsory bytes, ``operator_bound_s`` the sum over
     its ``operators`` (``operator_bounds``). All are empty without a measured roof, the last also without counted
     operators. ``speed_up`` is a variant's speed over eager mode, with the ends of its interval; empty in eager mode,
-    and if no sitting has rounds of both.
+    and if no session has rounds of both.
     """
     taken, wanted = (matching(rows, phase=INFERENCE) for rows in (samples, runs))
     cells = merge_runs(wanted, taken).merge(estimate_latencies(taken), on=CELL_COLUMNS, how="left")

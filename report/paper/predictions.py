@@ -12,9 +12,9 @@ from measure.cache.folders import Workloads
 from measure.cache.predictions import ALL, PredictionError
 from measure.cache.schema import TABLES, file_of
 from measure.domain.words import INFERENCE, PRECISION_BYTE, STEP
-from measure.predicting import demand, timings
-from measure.predicting.demand import Demand, PredictedDevice
+from measure.predicting import prediction_terms, timings
 from measure.predicting.prediction import Predictor
+from measure.predicting.prediction_terms import Demand, PredictedDevice
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,8 @@ class Predictions:
     def devices(self) -> list[PredictedDevice]:
         """The chips of the table and the measured machines, without duplicates."""
         _, chips, _, measured = self.folders
-        machines = (machine for _, _, machine in demand.of_machines(measured))
-        return list(dict.fromkeys([*demand.of_chips(chips).values(), *machines]))
+        machines = (machine for _, _, machine in prediction_terms.of_machines(measured))
+        return list(dict.fromkeys([*prediction_terms.of_chips(chips).values(), *machines]))
 
     @cached_property
     def counted(self) -> timings.Counted:

@@ -12,7 +12,7 @@ import pytest
 from helpers.places import FILTER, ROOT
 
 from measure.errors import UserError
-from report import failures, own
+from report import failures, new_paper
 from report.__main__ import main
 from report.engine.project import write_file
 
@@ -88,7 +88,7 @@ def test_a_paper_in_a_read_only_folder_is_one_sentence(tmp_path, monkeypatch, ca
         raise PermissionError(errno.EACCES, "Permission denied")
 
     assert main(["new", str(tmp_path / "mine")]) == 0
-    monkeypatch.setattr(own.shutil, "copytree", refuse)
+    monkeypatch.setattr(new_paper.shutil, "copytree", refuse)
     monkeypatch.chdir(tmp_path / "mine")
     assert main([]) == 2
     assert "the paper cannot be put together (Permission denied)" in capsys.readouterr().err

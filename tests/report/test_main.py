@@ -162,4 +162,4 @@ def test_the_headline_has_the_numbers_of_the_paper():
     ]
     assert headline(facts("name")) == headline({}) == []
     # Without what was measured while other programs used the machine, where something was
-    assert headline(facts() | {"calm.puzzle.here.ratio": {"value": None}}) == headline(facts("ratio"))
+    assert headline(facts() | {"undisturbed.puzzle.here.ratio": {"value": None}}) == headline(facts("ratio"))

@@ -10,9 +10,9 @@ from measure.domain.values import SPACE, significant
 from report import display
 from report.chapters.chips.facts import labelled, promised
 from report.markdown import escape, rate_unit, si
+from report.markdown_table import NONE, cited, known, markdown_table
 from report.paper import BASE_PRECISION, Paper, chips
 from report.paper.frames import each, matching
-from report.pipe import NONE, cited, known, pipe
 
 EXAMPLES = (("Intel Xeon Platinum 8380", "fp32"), ("NVIDIA T4", "fp16"), ("Apple M2 GPU (10 cores)", "fp32"))
 FACTORS = r"^\d+ .+ x .+ GHz"  # what a derivation by units and clock looks like; others halve a printed rate
@@ -56,7 +56,7 @@ def peaks(paper: Paper) -> str:
         flow = f"measured: {si(roof.bandwidth_byte_per_s, 'B/s')}"
         ridge = significant(peak / roof.bandwidth_byte_per_s)
         rows.append([f"{escape(machine.name)}, {BASE_PRECISION}", _product(arithmetic, peak), flow, ridge])
-    return pipe("Chip | Peak | Bandwidth | Ridge point >", display.required(rows))
+    return markdown_table("Chip | Peak | Bandwidth | Ridge point >", display.required(rows))
 
 
 @display.table
@@ -70,7 +70,7 @@ def labelled_chips(paper: Paper) -> str:
         ]
         for row, inside in zip(each(shown), chips.on_chip(shown), strict=True)
     ]  # fmt: skip
-    return pipe("Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Source", rows)
+    return markdown_table("Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Source", rows)
 
 
 @display.table
@@ -89,4 +89,4 @@ def rates(paper: Paper) -> str:
         for row, inside, measured, again in zip(each(found), chips.on_chip(found), has_measured, repeated, strict=True)
     ]  # fmt: skip
     header = "Chip | Year | Rate | Dense > | Sparse > | Bandwidth > | Ridge > | Power > | Derivation | Sources"
-    return pipe(header, rows)
+    return markdown_table(header, rows)

@@ -5,9 +5,9 @@ from measure.domain.words import COSTS, ELEMENTARY
 from report import display
 from report.chapters.counting.facts import TOLERANCE, program_name, scores, with_deviations
 from report.markdown import escape, percent
+from report.markdown_table import NONE, cited, known, markdown_table
 from report.paper import Paper
 from report.paper.frames import each, extremes
-from report.pipe import NONE, cited, known, pipe
 
 COMMAND = "python scripts/counting_programs.py"
 
@@ -33,7 +33,7 @@ def accuracy(paper: Paper) -> str:
         name = escape(program_name(row.program))
         rows.append([name, str(row.right), str(row.equal), same, str(row.models - row.counted), *ends])
     within = f"Within {percent(TOLERANCE, 1)} >"
-    return pipe(f"Program | {within} | Equal > | Parameters > | Failed > | Lowest | Highest", rows)
+    return markdown_table(f"Program | {within} | Equal > | Parameters > | Failed > | Lowest | Highest", rows)
 
 
 @display.table
@@ -42,7 +42,7 @@ def suites(paper: Paper) -> str:
         [f"{escape(row.suite)} {cited(row.source)}", f"{row.cases:,.0f}", f"{row.wrong:.0f}", escape(row.note)]
         for row in each(display.required(paper.published.counting_suites))
     ]
-    return pipe("Cases of | Number > | Wrong > | Remark", rows)
+    return markdown_table("Cases of | Number > | Wrong > | Remark", rows)
 
 
 @display.table
@@ -57,7 +57,7 @@ def cases(paper: Paper) -> str:
             for flop, same in printed[printed.forward_flop != first.right_flop].groupby("forward_flop")
         ]
         rows.append([escape(str(case)), by_hand, "; ".join(others) or NONE])
-    return pipe("Network | FLOP by hand | Other answers", rows)
+    return markdown_table("Network | FLOP by hand | Other answers", rows)
 
 
 @display.table
@@ -67,4 +67,4 @@ def costs(paper: Paper) -> str:
     for name, cost in COSTS.items():
         by_cost.setdefault(cost, []).append(name)
     rows = [[str(cost), ", ".join(f"`{name}`" for name in names)] for cost, names in sorted(by_cost.items())]
-    return pipe("Operations > | Operators", rows)
+    return markdown_table("Operations > | Operators", rows)

@@ -7,10 +7,9 @@ import pandas as pd
 
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
-from report import host
-from report.chapters.gpus import memory, traced
+from report.chapters.gpus import host, memory, traced
+from report.chapters.gpus.host import Host
 from report.facts import Facts, missing, sourced
-from report.host import Host
 from report.paper import BASE_PRECISION, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import matching
@@ -214,7 +213,7 @@ def own_shares(paper: Paper) -> pd.DataFrame:
     All are at the largest batch at which half of the networks ran.
     """
     found = []
-    for machine in paper.calm.machines:
+    for machine in paper.undisturbed.machines:
         cells = matching(machine.cells, status="ok").dropna(subset="operator_bound_s")
         networks = cells.groupby("batch").model.nunique()
         batch = networks[2 * networks >= networks.max()].index.max()

@@ -7,8 +7,8 @@ import altair as alt
 import pandas as pd
 
 from measure.domain.step_parts import ARITHMETIC, MEMORY
-from report import display, host
-from report.chapters.gpus import memory, traced
+from report import display
+from report.chapters.gpus import host, memory, traced
 from report.chapters.gpus.facts import changes
 from report.charts import theme
 from report.charts.annotations import ONCE, names, tips

@@ -10,7 +10,7 @@ from measure.domain.names import model_name
 from measure.domain.roofs import Roof
 from measure.domain.step_parts import MEMORY
 from measure.domain.words import INFERENCE
-from report import host
+from report.chapters.gpus import host
 from report.chapters.gpus.traced import SEEN
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
@@ -86,7 +86,7 @@ def networks(paper: Paper) -> pd.DataFrame:
     """One row is a network at the largest batch that both ran, at the lower precision: how many times as fast the
     second GPU is (``gain``).
     """
-    pair = memories(paper.calm)  # a finding of the first page
+    pair = memories(paper.undisturbed)  # a finding of the first page
     if pair is None:
         return pd.DataFrame()
     first, second = (

@@ -2,10 +2,10 @@
 
 from report import display
 from report.markdown import escape, percent, si
+from report.markdown_table import NONE, known, markdown_table
 from report.paper import Paper, operator_groups, published
 from report.paper.chips import roof_of, short_name
 from report.paper.published import SOURCE, share, typical
-from report.pipe import NONE, known, pipe
 
 
 @display.table
@@ -22,7 +22,7 @@ def devices(paper: Paper) -> str:
         for each in published.by_device(paper.published)
     ]  # fmt: skip
     header = "Device | Precision | Networks > | Peak > | Whole network > | Layer by layer >"
-    return pipe(header, display.required(rows, SOURCE.command))
+    return markdown_table(header, display.required(rows, SOURCE.command))
 
 
 @display.table
@@ -46,4 +46,4 @@ def traces(paper: Paper) -> str:
             )
         )  # fmt: skip
     header = "Network | Chip | On the GPU > | Idle > | Counted > | Longest | Of the time > | Of the roof >"
-    return pipe(header, display.required(rows, SOURCE.command))
+    return markdown_table(header, display.required(rows, SOURCE.command))

@@ -3,9 +3,9 @@
 from report import display
 from report.chapters.latency.facts import COMMAND, timed_here
 from report.markdown import escape
+from report.markdown_table import markdown_table
 from report.paper import Paper
 from report.paper.frames import each, spread
-from report.pipe import pipe
 from report.stats.value import estimated, exact
 
 
@@ -22,4 +22,4 @@ def latencies(paper: Paper) -> str:
         for row in each(shown)
     ]  # fmt: skip
     sizes = " | ".join(f"Batch {batch} >" for batch in timed.batches)
-    return pipe(f"Network | FLOP > | Parameters > | {sizes}", rows)
+    return markdown_table(f"Network | FLOP > | Parameters > | {sizes}", rows)

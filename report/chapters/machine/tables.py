@@ -2,10 +2,10 @@
 
 from report import display
 from report.markdown import escape, si
+from report.markdown_table import NONE, known, markdown_table
 from report.options import measure_command
 from report.paper import Machine, Paper
 from report.paper.chips import datasheet
-from report.pipe import NONE, known, pipe
 
 
 @display.table
@@ -24,7 +24,7 @@ def machines(paper: Paper) -> str:
             escape(", ".join(f"{name} {version}" for name, version in software.items() if version)),
             environment.recorded_at[:10].replace("-", "\u2011"),  # a date stays on one line
         ])  # fmt: skip
-    return pipe("Machine | Processor model | Year > | Memory > | System | Software | Seen", rows)
+    return markdown_table("Machine | Processor model | Year > | Memory > | System | Software | Seen", rows)
 
 
 def year(paper: Paper, machine: Machine) -> int | None:

@@ -9,7 +9,7 @@ from math import ceil, nan
 
 import pandas as pd
 
-from measure.domain.demands import beyond_weights
+from measure.domain.model_work import beyond_weights
 from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline

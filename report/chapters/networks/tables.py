@@ -7,9 +7,9 @@ from measure.domain.values import significant
 from report import display
 from report.chapters.networks import facts
 from report.markdown import escape, si
+from report.markdown_table import NONE, cited, markdown_table
 from report.paper import Paper
 from report.paper.frames import each, spread
-from report.pipe import NONE, cited, pipe
 
 CHOSEN = (
     "shufflenet_v2_x1_0", "mobilenet_v2", "resnet18", "efficientnet_b0", "alexnet", "densenet121", "resnet50", "vgg16",
@@ -53,7 +53,7 @@ HEADER = "Parameters > | FLOP > | Memory > | Bytes, whole > | Bytes, layers > | 
 def chosen(paper: Paper) -> str:
     rows = display.required(facts.at_batch(paper), facts.COUNTS.command)
     rows = rows[rows.model.isin(chosen_models(paper))]
-    return pipe(f"Network | {HEADER}", [[escape(row.name), *_asked(row)] for row in each(rows)])
+    return markdown_table(f"Network | {HEADER}", [[escape(row.name), *_asked(row)] for row in each(rows)])
 
 
 @display.table
@@ -66,7 +66,7 @@ def everything(paper: Paper) -> str:
         lines.append(
             [escape(row.name), escape(row.family), row.input_shape.replace("x", " × "), *_asked(row, beyond), source]
         )
-    return pipe(f"Network | Family | Input > | {HEADER} | Source", lines)
+    return markdown_table(f"Network | Family | Input > | {HEADER} | Source", lines)
 
 
 @display.table
@@ -81,4 +81,4 @@ def sides(paper: Paper) -> str:
             if large > 1:
                 lines.append(["", "", large, found.networks_large, found.whole_large, found.layers_large])
     header = "Processor | Ridge point > | Batch > | Networks > | Whole > | Layer by layer >"
-    return pipe(header, display.required(lines, facts.ROOFS.command))
+    return markdown_table(header, display.required(lines, facts.ROOFS.command))

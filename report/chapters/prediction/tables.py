@@ -9,10 +9,10 @@ from measure.predicting.prediction import Prediction, origin
 from report import display
 from report.chapters.prediction.facts import FIT, checks, common_devices, predict
 from report.markdown import escape, percent
+from report.markdown_table import NONE, known, markdown_table
 from report.paper import Paper
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
-from report.pipe import NONE, known, pipe
 
 TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")  # convolutions, depthwise convolutions, attention
 
@@ -32,7 +32,7 @@ def typical(paper: Paper) -> str:
         marked = f"{escape(short_name(name))}{'' if first.timed_models else ' †'}"
         lines.append([marked, *map(_milliseconds, found.values()), origin(first.basis, first.timed_models)])
     models = [*rows[0][1]]
-    return pipe(f"Chip | {' | '.join(f'{model_name(model)} >' for model in models)} | From", lines)
+    return markdown_table(f"Chip | {' | '.join(f'{model_name(model)} >' for model in models)} | From", lines)
 
 
 def _milliseconds(call: Prediction) -> str:
@@ -59,4 +59,4 @@ def errors(paper: Paper) -> str:
     ]  # fmt: skip
     known_of = "Datasheet > | One time > | Five > | Own fit >"
     header = f"Device | Precision | Times > | {known_of} | Nine in ten > | Covered > | Factor >"
-    return pipe(header, lines)
+    return markdown_table(header, lines)

@@ -18,9 +18,9 @@ from measure.domain.names import model_name
 from measure.published.records import BACKWARD_TO_FORWARD, FLOP
 from report import display
 from report.markdown import escape
+from report.markdown_table import cited, markdown_table
 from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each, highest, matching
-from report.pipe import cited, pipe
 from report.stats.value import Value, exact
 
 AGREEMENT, LIKENESS = 0.01, 0.03
@@ -80,7 +80,7 @@ def held(paper: Paper, table: str) -> str:
         ]
         for each in display.required(of(paper.reference)[table])
     ]  # fmt: skip
-    return pipe("Study | Chip or network | Quantity | Printed > | Ours > | Printed is", rows)
+    return markdown_table("Study | Chip or network | Quantity | Printed > | Ours > | Printed is", rows)
 
 
 def judge(printed: float, rounding: float, ours: Value, causes: Causes, otherwise: str = UNKNOWN) -> str:

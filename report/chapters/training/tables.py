@@ -5,9 +5,9 @@ from report import display
 from report.chapters.training import costs
 from report.chapters.training.figures import STEPS, known
 from report.markdown import escape
+from report.markdown_table import markdown_table
 from report.paper import Paper
 from report.paper.frames import each, spread
-from report.pipe import pipe
 from report.stats.value import estimated, exact
 
 
@@ -25,4 +25,4 @@ def steps(paper: Paper) -> str:
         for row in each(spread(rows.sort_values(["batch", "model"]), display.LISTED))
     ]  # fmt: skip
     header = "Network | Batch > | Precision | Forward > | Backward > | Ratio in time > | In FLOP > | Step > "
-    return pipe(header + "| Layer by layer > | Peak > | Counted >", lines)
+    return markdown_table(header + "| Layer by layer > | Peak > | Counted >", lines)

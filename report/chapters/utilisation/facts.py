@@ -254,7 +254,7 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
 def gains_of(machine: Machine, variant: str, precision: str, batch: int | None) -> pd.Series:
     """Return how many times as fast as eager mode at the base precision each network is in another setting.
 
-    Variants at the base precision ran in one sitting with eager mode, and their ratio is that of rounds.
+    Variants at the base precision ran in one session with eager mode, and their ratio is that of rounds.
     """
     cells = matching(base_cells(machine, variant, precision), batch=batch).set_index("model")
     if precision == BASE_PRECISION:

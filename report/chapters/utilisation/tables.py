@@ -4,10 +4,10 @@ from measure.domain.words import EAGER, PEAK_KERNELS
 from report import display
 from report.chapters.utilisation.facts import KEPT, batch_sizes, gains_of
 from report.chapters.utilisation.figures import command
+from report.markdown_table import NONE, markdown_table
 from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each
 from report.paper.roofs import STREAMS
-from report.pipe import NONE, pipe
 from report.stats.value import estimated, exact, median_of
 
 SETTINGS = {
@@ -41,7 +41,7 @@ def gains(paper: Paper) -> str:
             rows.append([" and ".join(filter(None, words)), ", ".join(filter(None, settings)), *cells])
     header = " | ".join(["Remedy", "Setting", *(f"Batch {batch} >" for batch in batches)])
     untried = "eager kept_memory" if machine.chip_kind == "cpu" else "eager compile channels_last"
-    return pipe(header, display.required(rows[1:] and rows, command(f"inference --variants {untried}")))
+    return markdown_table(header, display.required(rows[1:] and rows, command(f"inference --variants {untried}")))
 
 
 @display.table
@@ -55,4 +55,4 @@ def roofs(paper: Paper) -> str:
     roof = machine.roofs.iloc[0]
     bandwidth = estimated(roof, "bandwidth_byte_per_s", "B/s")
     rows.append(["memory", STREAMS[roof.bandwidth_kernel], bandwidth.interval])
-    return pipe("Roof | Kernel | Rate >", rows)
+    return markdown_table("Roof | Kernel | Rate >", rows)

@@ -5,7 +5,7 @@ from helpers.cells import timed
 from helpers.rows import ENVIRONMENT, profile
 
 from measure.domain.advice import advise
-from measure.domain.demands import LayerDemand
+from measure.domain.model_work import LayerDemand
 
 BASE = timed(latency_s=1.0)  # 0.9 to 1.1 s
 PROFILE = replace(profile("alexnet"), plain_s=1.0, system_s=0.1)  # of two threads: 5 %

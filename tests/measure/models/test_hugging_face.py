@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from measure.counting.count import count
-from measure.domain.demands import beyond_weights, layer_demands
+from measure.domain.model_work import beyond_weights, layer_demands
 from measure.domain.roofs import machine_roof
 from measure.errors import UserError
 from measure.models import catalog

@@ -9,7 +9,7 @@ from measure.counting.count import count
 from measure.domain.words import LAYER_KINDS
 from measure.models import catalog
 from measure.predicting import timings
-from measure.predicting.demand import PLACE
+from measure.predicting.prediction_terms import PLACE
 
 LLAMA = {
     "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,

@@ -25,8 +25,8 @@ from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
 from measure.domain.words import EAGER, INFERENCE, STEP
 from measure.predicting import timings
-from measure.predicting.demand import PredictedDevice, of_chips
 from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Predictor
+from measure.predicting.prediction_terms import PredictedDevice, of_chips
 
 POOL = pool_of("gpu", "fp16", INFERENCE)
 OLD, NEW = BEAD._replace(software="2.9.1"), BEAD._replace(software="2.14.0")

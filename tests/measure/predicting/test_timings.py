@@ -20,7 +20,7 @@ from measure.cache.table import read, write
 from measure.cache.workload_records import Operator, Workload
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.predicting import study, timings
-from measure.predicting.demand import PLACE, LayerRoof
+from measure.predicting.prediction_terms import PLACE, LayerRoof
 from measure.predicting.study import rows_of
 from measure.published.records import Chip, PublishedCount, PublishedKind, PublishedTiming
 

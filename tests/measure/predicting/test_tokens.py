@@ -7,7 +7,7 @@ from measure.cache.schema import file_of
 from measure.cache.table import write
 from measure.domain.models import DECODE, PREFILL, Size
 from measure.predicting import timings
-from measure.predicting.demand import PLACE
+from measure.predicting.prediction_terms import PLACE
 from measure.published.records import PublishedTokens
 
 SMALL = Size((PREFILL, DECODE), 8, 3, 4, 2, 16, 100, 64)

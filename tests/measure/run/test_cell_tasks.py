@@ -59,7 +59,7 @@ PROFILED = [
 ]  # fmt: skip
 COUNTERS = asked(sections=["hardware-counters"], **TRAINED)
 PAIR = [run("alexnet"), profile("alexnet")]
-KILL = {"status": KILLED.status, "sitting": "before"}
+KILL = {"status": KILLED.status, "session": "before"}
 
 LACKING = {
     "another environment": (ONE, changed(*PAIR, environment_id="before"), [*rounds(A1, 1), *profiles(A1)]),
@@ -72,7 +72,7 @@ LACKING = {
         asked("vgg11", most_rounds=9, force=True), timed("vgg11", [*NOISY, 1, 1]), rounds(V1, 1, 2, 3, 4, 5)
     ),
     "a wide interval": (TWO, TWO_RATES, rounds(V1, 4)),
-    "a loaded machine": (  # three calm rounds are wanted: vgg11 has none yet, alexnet two
+    "a loaded machine": (  # three undisturbed rounds are wanted: vgg11 has none yet, alexnet two
         TWO,
         [*loaded(timed("vgg11", STEADY), 0, 1, 2), *loaded(timed("alexnet", STEADY), 2)],
         [*rounds(V1, 4, 5, 6), *rounds(A1, 4)],
@@ -106,7 +106,7 @@ LACKING = {
         ],
     ),
     "killed before": (ONE, changed(*PAIR, **KILL), [*rounds(A1, 1), *profiles(A1)]),
-    "killed in this sitting": (ONE, changed(*PAIR, **KILL | {"sitting": "today"}), []),
+    "killed in this session": (ONE, changed(*PAIR, **KILL | {"session": "today"}), []),
     "another input shape": (ONE, changed(*PAIR, input_shape="3x600x600"), [*rounds(A1, 1), *profiles(A1)]),
     "a step is done with its whole": (
         STEPS, [run("vgg11", 32), run("vgg11", 32, phase="step"), run("vgg11", 32, phase="forward", round_=1)],

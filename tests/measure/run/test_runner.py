@@ -28,7 +28,7 @@ from measure.run.worker import BudgetSpent
 from measure.timing.sampling import TimedSample, Timing
 
 ALEXNET = catalog.find(["alexnet"])[0]
-SITTING = {"sitting": "2026-01-02T00:00:00+00:00", "seed": 7, "version": "1.2.3 (abcdef)"}
+SITTING = {"session": "2026-01-02T00:00:00+00:00", "seed": 7, "version": "1.2.3 (abcdef)"}
 ROOF = RoofTask("matmul", "fp32", 8, "sustained")
 CELL = inference_task(ALEXNET, 4, "fp32", "eager", 0)
 STEP = training_task(ALEXNET, 4, "fp32", "adam", 0)

@@ -66,7 +66,7 @@ def test_a_quick_run_measures_few_kernels():
 )
 def test_a_roof_is_measured_again_if_it_was_killed_or_disturbed(kernel, change, is_again):
     task = next(task for task in kernels(ROOFS) if (task.roof_kernel, task.precision) == kernel)
-    row = replace(roof_measurement(), sitting="before", version=VERSION, **task.columns, **change)
+    row = replace(roof_measurement(), session="before", version=VERSION, **task.columns, **change)
     assert (task in kernels(ROOFS, row)) is is_again
     assert (task in plan.further_tasks(ROOFS, run_cache(row), set())) is is_again
     assert task not in plan.further_tasks(ROOFS, run_cache(row), {task})  # once in a run

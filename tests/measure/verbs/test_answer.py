@@ -9,7 +9,7 @@ from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.workload_records import Workload
 from measure.domain.advice import Advice
-from measure.domain.demands import demands, layer_demands, reached
+from measure.domain.model_work import demands, layer_demands, reached
 from measure.domain.roofs import Roof
 from measure.errors import UserError
 from measure.models import catalog

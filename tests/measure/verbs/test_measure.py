@@ -111,7 +111,7 @@ def test_rounds_are_added_until_the_latency_is_certain_enough(tmp_path, capsys, 
     assert f"\n{rounds} done, 0 left; " in capsys.readouterr().out
     runs = MachineFolder(tmp_path, "box").rows(Run)
     assert [run.round for run in runs] == list(range(rounds))
-    assert len({(run.sitting, run.seed, run.version) for run in runs}) == 1
+    assert len({(run.session, run.seed, run.version) for run in runs}) == 1
     assert (runs[0].seed, runs[0].version.split()[0]) == (1, installed_version("roofwright"))
     assert call(tmp_path, words) == 0
     assert "Nothing left to measure" in capsys.readouterr().out

@@ -16,23 +16,23 @@ def test_cells_of_a_loaded_machine_enter_no_finding(tmp_path):
         is_disturbed = row["phase"] == "inference" and row["variant"] == "eager"
         return row | ({"flags": "loaded"} if is_disturbed else {})
 
-    calm, disturbed = world(), world(mutated(tmp_path / "world", {f"machines/{CPU}/runs.csv": disturb}), (CPU,))
-    vars(disturbed)["reference"] = vars(disturbed.calm)["reference"] = calm.reference
+    undisturbed, disturbed = world(), world(mutated(tmp_path / "world", {f"machines/{CPU}/runs.csv": disturb}), (CPU,))
+    vars(disturbed)["reference"] = vars(disturbed.undisturbed)["reference"] = undisturbed.reference
     cpu = disturbed.machine("cpu")
     assert numbers("machine", disturbed)["at_hand.loaded"] == len(cpu.cells) > 0
-    assert numbers("machine", calm)["at_hand.loaded"] is None
+    assert numbers("machine", undisturbed)["at_hand.loaded"] is None
     # A gain of keeping memory rests on eager mode as well
     known = facts.of_paper(disturbed)
     for key in ("gains.kept", "gains.batch", "roofs.networks"):
-        assert None not in (numbers("utilisation", calm)[key], known[f"utilisation.{key}"]["value"])
-        assert known[f"calm.utilisation.{key}"]["value"] is None
-    assert len(disturbed.calm.machine("cpu").steps) == len(cpu.steps)
-    assert disturbed.calm.machine("cpu").profiles.equals(cpu.profiles)
-    assert facts.of_paper(calm).keys() == known.keys() - {key for key in known if key.startswith("calm.")}
+        assert None not in (numbers("utilisation", undisturbed)[key], known[f"utilisation.{key}"]["value"])
+        assert known[f"undisturbed.utilisation.{key}"]["value"] is None
+    assert len(disturbed.undisturbed.machine("cpu").steps) == len(cpu.steps)
+    assert disturbed.undisturbed.machine("cpu").profiles.equals(cpu.profiles)
+    assert facts.of_paper(undisturbed).keys() == known.keys() - {key for key in known if key.startswith("undisturbed.")}
 
 
 def test_a_profile_of_a_loaded_machine_enters_no_finding(tmp_path):
     table = f"machines/{CPU}/profiles.csv"
     rows = mutated(tmp_path / "world", {table: lambda row: row | {"load": "0.1" if row["phase"] == "step" else "0.09"}})
-    cpu = world(rows, (CPU,)).calm.machine("cpu")
+    cpu = world(rows, (CPU,)).undisturbed.machine("cpu")
     assert set(cpu.profiles.phase) == {"inference"}

@@ -82,13 +82,16 @@ def test_what_fails_leaves_a_sentence_and_a_line_for_who_renders(executed, monke
 
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
-OUTPUTS = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom report import outputs\n"
+AUTHOR_CELLS = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom report import author_cells\n"
 FRAME = "import pandas as pd\noutputs.register()\npd.DataFrame({'a|b': [1.5]})"
 SHOWN = {
-    "data frame": (OUTPUTS + FRAME, "a\\|b"),
+    "data frame": (AUTHOR_CELLS + FRAME, "a\\|b"),
     "PNG": (f"import base64\nfrom IPython.display import Image\nImage(base64.b64decode('{PIXEL}'))", "_figures/cell-"),
     "SVG": ("from IPython.display import SVG\nSVG('<svg xmlns=\"http://www.w3.org/2000/svg\"/>')", "_figures/cell-"),
-    "Vega-Lite": (OUTPUTS + "outputs.vega_lite({'data': {'values': [{'a': 1}]}, 'mark': 'point'})", "_figures/own-"),
+    "Vega-Lite": (
+        AUTHOR_CELLS + "author_cells.vega_lite({'data': {'values': [{'a': 1}]}, 'mark': 'point'})",
+        "_figures/own-",
+    ),
 }
 
 
@@ -101,7 +104,7 @@ def test_a_cell_may_show(executed, kind):
 
 CHARTS = """
 import altair as alt
-outputs.register()
+author_cells.register()
 base = alt.Chart(alt.Data(values=[{"a": 1, "b": "one"}, {"a": 2, "b": "two"}])).mark_point().encode(x="a:Q")
 """
 FORMS = [
@@ -117,7 +120,7 @@ FORMS = [
 
 def test_data_frames_and_charts_have_no_html_for_quarto(tmp_path):
     """With an index, with whole years as 2022.0, with scripts from elsewhere."""
-    outcomes = execution.run([OUTPUTS + FRAME, CHARTS, *FORMS], tmp_path, tmp_path)
+    outcomes = execution.run([AUTHOR_CELLS + FRAME, CHARTS, *FORMS], tmp_path, tmp_path)
     shown = [set(output) for outcome in outcomes for output in outcome["outputs"]]
     assert shown == [{"text/plain", "text/markdown"}] * (1 + len(FORMS))
 

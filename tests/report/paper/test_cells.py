@@ -94,15 +94,15 @@ def test_a_variant_is_a_cell_of_its_own():
 
 
 def test_a_variant_is_held_against_rounds_of_the_same_sitting():
-    # The host gets slower, and a later sitting has eager rounds alone: 4 / 2, 8 / 4 and 6 / 3 are 2 each time.
+    # The host gets slower, and a later session has eager rounds alone: 4 / 2, 8 / 4 and 6 / 3 are 2 each time.
     times = {
         ("eager", 0, "first"): 4.0, ("eager", 1, "first"): 8.0, ("eager", 2, "first"): 6.0,
         ("cold", 0, "first"): 2.0, ("cold", 1, "first"): 4.0, ("cold", 2, "first"): 3.0,
         ("eager", 3, "later"): 100.0, ("cold", 3, "first"): 1.0,
     }  # fmt: skip
     timed = [each for (variant, at, _), time in times.items() for each in samples(time, number=at, variant=variant)]
-    together = [run(number=at, variant=variant, sitting=sitting) for variant, at, sitting in times]
-    apart = [dataclasses.replace(each, sitting=each.variant) for each in together]
+    together = [run(number=at, variant=variant, session=session) for variant, at, session in times]
+    apart = [dataclasses.replace(each, session=each.variant) for each in together]
     found, none = (derived(runs, timed).query("variant == 'cold'").iloc[0] for runs in (together, apart))
     assert (found.speed_up, found.speed_up_low, found.speed_up_high) == pytest.approx((2, 2, 2))
     assert math.isnan(none.speed_up)  # nothing was measured together

@@ -14,8 +14,8 @@ from report.display import Display
 from report.engine.project import PICTURES, read_text
 from report.engine.source import included
 from report.markdown import escape, quoted
-from report.own import OWN_FILES
-from report.pipe import pipe
+from report.markdown_table import markdown_table
+from report.new_paper import OWN_FILES
 
 
 def register() -> None:
@@ -53,7 +53,7 @@ def table(frame: pd.DataFrame) -> Display:
     ]
     are_numbers = [pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]
     names = [escape(str(name)) + " >" * is_number for name, is_number in zip(frame.columns, are_numbers, strict=True)]
-    return Display(pipe(" | ".join(names), rows))
+    return Display(markdown_table(" | ".join(names), rows))
 
 
 def colophon() -> Display:

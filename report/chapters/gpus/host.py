@@ -73,7 +73,7 @@ class Host(Facts):
 
 
 def of(paper: Paper) -> Host:
-    paper = paper.calm  # a finding of the first page
+    paper = paper.undisturbed  # a finding of the first page
     machine = paper.machine("gpu")
     if machine is None:
         return missing(Host)
@@ -145,7 +145,7 @@ def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:
 
 
 def _compiled(machine: Machine) -> Compiled:
-    """Both may have been timed in other sittings, so gains have no interval."""
+    """Both may have been timed in other sessions, so gains have no interval."""
     sample = ["model", "batch", "precision"]
     ran = matching(machine.variants, status="ok", variant="compile", precision=machine.lower_precision)
     both = matching(machine.cells, status="ok").merge(ran, on=sample, suffixes=("", "_compiled"))

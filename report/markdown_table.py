@@ -58,7 +58,7 @@ def _text(cell: Any) -> str:
     return escape(str(cell)) if isinstance(cell, Value | Name) else str(cell)
 
 
-def pipe(header: str, rows: Iterable[Sequence[Any]]) -> str:
+def markdown_table(header: str, rows: Iterable[Sequence[Any]]) -> str:
     """Return a pipe table. Its header is as in ``"Model | Batch > | Latency >"``, where ``>`` aligns to the right.
 
     Cells are Markdown on one line, or a Value, which prints as a number or a dash. Dashes give a column's width: by

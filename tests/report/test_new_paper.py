@@ -15,7 +15,7 @@ from helpers.world import CPU, WORLD
 
 from measure.errors import UserError
 from report import __main__ as command
-from report import failures, own
+from report import failures, new_paper
 
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != failures.STRICT} | {"PYTHONPATH": str(ROOT)}
 CHAPTERS = re.compile(r"\{\{< include report/(?!chapters/machine).*>\}\}\n\n")
@@ -63,7 +63,7 @@ def test_a_new_folder_renders_and_says_whose_words_are_whose(folder):
 
 
 def test_a_new_paper_has_the_abstract_of_its_author_alone(tmp_path):
-    own.new(tmp_path / "other")
+    new_paper.new(tmp_path / "other")
     index = (tmp_path / "other" / "index.qmd").read_text()
     assert "chapters/puzzle/" in index
     assert not re.search(r"chapters/(front|published)/", index)
@@ -89,13 +89,13 @@ def test_files_of_the_folder_lie_over_those_of_the_package(folder):
     chapter.parent.mkdir(parents=True)
     chapter.write_text("# Mine\n")
     (folder / "data").mkdir()
-    assert own.stands_in(folder)
-    assert not own.stands_in(ROOT)
+    assert new_paper.stands_in(folder)
+    assert not new_paper.stands_in(ROOT)
     for _ in range(2):  # the second time over the first
-        root = own.assemble(folder)
+        root = new_paper.assemble(folder)
     assert (root / "report" / "chapters" / "chips" / "chips.qmd").read_text() == "# Mine\n"
     assert (root / "data" / "chips.csv").exists()
-    listed = (root / own.OWN_FILES).read_text().splitlines()
+    listed = (root / new_paper.OWN_FILES).read_text().splitlines()
     assert sorted(listed) == [
         "_quarto.yml",
         "discussion.qmd",
@@ -107,6 +107,6 @@ def test_files_of_the_folder_lie_over_those_of_the_package(folder):
 
 def test_a_folder_of_something_else_is_no_paper(tmp_path):
     (tmp_path / "_quarto.yml").write_text("project: {type: website}\n")
-    assert not own.stands_in(tmp_path)
+    assert not new_paper.stands_in(tmp_path)
     with chdir(tmp_path), pytest.raises(UserError, match="not empty"):
-        own.new(tmp_path)
+        new_paper.new(tmp_path)

@@ -8,7 +8,7 @@ from helpers.world import world
 
 from measure.cache.trace_records import TraceDevice, TraceOperator
 from measure.cache.traces import StoredTrace
-from report import host
+from report.chapters.gpus import host
 from report.paper import Paper
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from report.pipe import CELL_PADDING, LINE_CHARACTERS, column_widths, pipe
+from report.markdown_table import CELL_PADDING, LINE_CHARACTERS, column_widths, markdown_table
 
 
 def test_column_widths():
@@ -19,7 +19,8 @@ def test_column_widths():
 
 def test_the_header_line_is_long_enough_for_wide_columns():
     """A column of 40 and its padding fits; 4 columns of that take 170 of 118, and so does each line alone."""
-    assert pipe("A", [["x" * 40]]).split("\n")[1] == "| :" + "-" * 41 + " |"  # round(42.5) is 42, with the colon
+    narrow = markdown_table("A", [["x" * 40]])
+    assert narrow.split("\n")[1] == "| :" + "-" * 41 + " |"  # round(42.5) is 42, with the colon
     rows = [["x " * 20 if row == column else "x" for column in range(4)] for row in range(4)]
-    rule = pipe("A | B | C | D", rows).split("\n")[1]
+    rule = markdown_table("A | B | C | D", rows).split("\n")[1]
     assert len(rule) > 160  # editions.lua

@@ -19,7 +19,7 @@ STARTER = Path(__file__).with_name("starter")  # what a new folder begins with
 COLOPHON = """\
 ```{python}
 #| label: colophon
-outputs.colophon()
+author_cells.colophon()
 ```
 
 """

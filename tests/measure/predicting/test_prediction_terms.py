@@ -21,7 +21,7 @@ from measure.cache.predictions import (
 )
 from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
-from measure.predicting.demand import PLACE, LayerRoof, PredictedDevice, of_chips, of_machines
+from measure.predicting.prediction_terms import PLACE, LayerRoof, PredictedDevice, of_chips, of_machines
 from measure.published.records import Chip
 
 # 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators in microseconds

@@ -3,7 +3,7 @@ from dataclasses import replace
 from helpers.cells import timed
 from helpers.rows import layer, operator_time, workload
 
-from measure.domain.demands import demands, layer_demands, reached
+from measure.domain.model_work import demands, layer_demands, reached
 from measure.domain.roofs import Roof
 
 RATES = Roof({"fp32": 1000.0}, 100.0)  # the ridge point is at 10 FLOP/B
