@@ -28,7 +28,7 @@ from harness import ROOT, Failure, count
 
 from measure import __main__ as measuring
 from measure.cache.folders import Workloads
-from measure.cache.workload_records import Workload
+from measure.domain.workload_records import Workload
 from measure.errors import UserError
 from measure.published import contributed_checks
 from report.paper import load

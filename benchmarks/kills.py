@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 from harness import ROOT, Command, Failure
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, KernelTime, OperatorTime, Profile, RoofMeasurement, Run, Sample
-from measure.cache.schema import TABLES
 from measure.cache.table import read
-from measure.cache.workload_records import Layer, Operator, Workload
+from measure.domain.records import Environment, KernelTime, OperatorTime, Profile, RoofMeasurement, Run, Sample
+from measure.domain.schema import TABLES
+from measure.domain.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
 from measure.run.task import KILLED
 from roofwright.command_line import INTERRUPTED

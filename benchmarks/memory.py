@@ -3,10 +3,10 @@
     python benchmarks/memory.py
     python benchmarks/memory.py --device cuda --batch 64 --models 'resnet*' vit_b_32
 
-``inference_peak_byte`` and ``training_peak_byte`` of ``measure.cache.records.Workload`` are compared with real steps in
-fp32, as they are timed (``measure/timing/calls.py``): a forward pass without gradients, and the second training step,
-which finds its momentum there and no gradients. The trace has what a loss keeps; the count, which starts from given
-gradients, has not. It shows where outputs are large (fcn_resnet50).
+``inference_peak_byte`` and ``training_peak_byte`` of ``Workload`` (``measure/domain/workload_records.py``) are compared
+with real steps in fp32, as they are timed (``measure/timing/calls.py``): a forward pass without gradients, and the
+second training step, which finds its momentum there and no gradients. The trace has what a loss keeps; the count, which
+starts from given gradients, has not. It shows where outputs are large (fcn_resnet50).
 
 The peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most that was allocated at once, as
 torch's profiler records it. Workspace is left out: it depends on the library that serves an operator.
@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 
 from measure.counting import count
 from measure.counting.memory import tensors_in
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
 from measure.domain.models import Model
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STEP
 from measure.errors import UserError

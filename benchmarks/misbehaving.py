@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 from harness import Command, Failure, count
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Run
+from measure.domain.records import Run
 from measure.errors import unknown
 
 LIMIT_S = 300.0

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 
 from process import prepare
 
-from measure.cache.records import Environment
+from measure.domain.records import Environment
 from measure.domain.words import STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, environment, processor
 from measure.roofs import roofs

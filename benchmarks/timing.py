@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 
 from process import apart, prepare
 
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE
 from measure.machine import devices
 from measure.models import catalog

@@ -13,8 +13,9 @@ from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from measure.cache import predictions, records, trace_records, workload_records
-from measure.cache.schema import MOST, TABLES, Column
+from measure.domain import records, trace_records, workload_records
+from measure.domain.schema import MOST, TABLES, Column
+from measure.predicting import records as predictions
 from measure.published import records as published_records
 from report import facts
 

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Run
-from measure.cache.workload_records import Workload
+from measure.domain.records import Run
+from measure.domain.workload_records import Workload
 from measure.errors import UserError, as_called, matching, unknown
 from report.engine.project import SETTINGS_FILE, read_project
 from roofwright.command_line import data_flag

@@ -12,7 +12,7 @@ from typing import Any
 from peers import CASE_COUNTERS
 from process import apart
 
-from measure.cache.workload_records import CaseCount
+from measure.domain.workload_records import CaseCount
 from report.chapters.counting.facts import program_name
 
 PAGE = Path(__file__).parents[1] / "docs" / "counting.md"

@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 import counting_cases
 
 from measure.cache import table
-from measure.cache.schema import file_of
-from measure.cache.workload_records import CaseCount, ProgramCount
 from measure.domain.models import Model
+from measure.domain.schema import file_of
 from measure.domain.words import shape_name
+from measure.domain.workload_records import CaseCount, ProgramCount
 from measure.errors import UserError
 
 DATA = Path(__file__).parents[1] / "data"

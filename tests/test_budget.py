@@ -14,9 +14,9 @@ from helpers.places import ROOT
 from helpers.rows import ENVIRONMENT
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.workload_records import Workload
 from measure.domain.models import QUICK, STORY
 from measure.domain.words import PRECISION_BYTE, STEP
+from measure.domain.workload_records import Workload
 from measure.profiling.profile import FEWEST_STEPS, PLAIN, PROFILED_S
 from measure.run import plan, runner
 from measure.run.cell_tasks import CellTask, ProfileTask, RoundTask

@@ -12,9 +12,9 @@ from helpers.gpu.catalogue import A100_SLICE, DRIVER, H100, MIB, T4
 from helpers.pages import Page, complaints, render
 from helpers.places import ROOT, TESTS
 
-from measure.cache import records
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.traces import read_trace, trace_names
+from measure.domain import records
 
 pytestmark = pytest.mark.slow
 

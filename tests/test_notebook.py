@@ -17,7 +17,7 @@ from helpers.places import ROOT, copy_project
 from helpers.world import WORLD
 
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Environment, Run
+from measure.domain.records import Environment, Run
 from measure.machine import devices
 
 NOTEBOOK = ROOT / "notebooks" / "colab.ipynb"

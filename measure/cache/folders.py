@@ -13,14 +13,16 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from measure.cache import records, table
-from measure.cache.records import CELL, ROUND, Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
-from measure.cache.schema import MACHINE, TABLES
+from measure.cache import table
 from measure.cache.table import ChildTable
-from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
-from measure.domain.latency import Cell, CellSample, Rounds, TimedCell, group_rounds, summarise_cell
+from measure.domain import records
+from measure.domain.cell import Cell
+from measure.domain.latency import CellSample, Rounds, TimedCell, group_rounds, summarise_cell
 from measure.domain.models import OWN
+from measure.domain.records import CELL, ROUND, Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
+from measure.domain.schema import MACHINE, TABLES
 from measure.domain.words import INFERENCE, STAGES, STEP, same_shape
+from measure.domain.workload_records import WORKLOAD, Layer, Operator, Workload
 from measure.errors import UserError, as_called
 
 Record = TypeVar("Record")

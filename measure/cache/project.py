@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from measure.cache import table
-from measure.cache.schema import file_of
+from measure.domain.schema import file_of
 from measure.errors import UserError
 
 Record = TypeVar("Record")

@@ -18,7 +18,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
-from measure.cache.schema import TABLES, Column
+from measure.domain.schema import TABLES, Column
 from measure.domain.values import now
 from measure.errors import UserError, quote
 

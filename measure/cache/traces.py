@@ -5,8 +5,8 @@ from statistics import median
 from typing import NamedTuple
 
 from measure.cache import table
-from measure.cache.schema import TABLES
-from measure.cache.trace_records import TRACE, TraceDevice, TraceOperator, TraceStep
+from measure.domain.schema import TABLES
+from measure.domain.trace_records import TRACE, TraceDevice, TraceOperator, TraceStep
 from measure.errors import UserError, as_called, unknown
 
 MEASURED = "machines/"  # begins the source of a trace that ``measure`` recorded, before the machine's folder

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.cache.workload_records import ONE_RUN, Layer, Operator, Workload
 from measure.domain.models import Model
 from measure.domain.values import si
 from measure.domain.words import BACKWARD, FORWARD, FULL_PRECISION, INFERENCE, shape_name
+from measure.domain.workload_records import ONE_RUN, Layer, Operator, Workload
 from measure.errors import in_short, text_of
 from measure.machine import settings
 from measure.machine.container import available_memory_byte

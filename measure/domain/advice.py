@@ -4,16 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
 
 from measure.domain import precisions, variants
 from measure.domain.latency import TimedCell
 from measure.domain.model_work import LayerDemand
+from measure.domain.records import Environment, Profile
 from measure.domain.values import percent
 from measure.domain.words import EAGER, INFERENCE, LOADED, PRODUCT_KINDS, ROUNDS
-
-if TYPE_CHECKING:
-    from measure.cache.records import Environment, Profile
 
 KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile"  # the variants that are suggested
 

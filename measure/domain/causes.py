@@ -9,14 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
+from measure.domain.records import OperatorTime, Profile
 from measure.domain.step_parts import Term
 from measure.domain.words import UPDATE
-
-if TYPE_CHECKING:
-    from measure.cache.records import OperatorTime, Profile
-    from measure.cache.workload_records import Layer
+from measure.domain.workload_records import Layer
 
 CLOCK, ALLOCATOR, SYSTEM, OUTSIDE = "clock", "allocator (page faults)", "system time", "outside operators"
 OPTIMISER, OTHER = "optimiser", "other"

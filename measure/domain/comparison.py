@@ -13,15 +13,13 @@ from dataclasses import dataclass, fields, replace
 from math import exp, inf, log, sqrt
 from pathlib import Path
 from statistics import fmean, median, variance
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
+from measure.domain.latency import Rounds
+from measure.domain.records import Environment, RoofMeasurement
 from measure.domain.statistics import CONFIDENCE, critical, estimate_median, two_sided_p
 from measure.domain.words import same_shape, was_disturbed
-
-if TYPE_CHECKING:
-    from measure.cache.records import Environment, RoofMeasurement
-    from measure.domain.latency import Rounds
 
 # The basis of an interval: the spread between this cell's rounds (and others), the spread of other cells alone, or
 # the samples within one process because no cell has a second round

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from measure.cache.workload_records import Workload
+from measure.domain.workload_records import Workload
 
 GREW, SHRANK, SAME = "grew", "shrank", "same"
 

@@ -6,38 +6,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from measure.domain.cell import Cell
 from measure.domain.models import parse_task
+from measure.domain.records import Run, Sample
 from measure.domain.statistics import estimate_rounds
-from measure.domain.words import DRIFTING, EAGER, INFERENCE, TARGET, WIDE, was_disturbed
-
-if TYPE_CHECKING:
-    from measure.cache.records import Run, Sample
-
-
-class Cell(NamedTuple):
-    """A model at one batch size, precision, phase and variant, on any machine."""
-
-    model: str
-    batch: int
-    precision: str
-    phase: str
-    variant: str
-
-    @classmethod
-    def of(cls, row: Any) -> "Cell":
-        return cls(*(getattr(row, name) for name in cls._fields))
-
-    def describe(self) -> str:
-        return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
-
-    @property
-    def label(self) -> str:
-        """The cell in a plan, which leaves out inference and eager mode."""
-        training = "" if self.phase == INFERENCE else "training "
-        variant = "" if self.variant == EAGER else f" {self.variant}"
-        return f"{training}{self.model} batch {self.batch} {self.precision}{variant}"
+from measure.domain.words import DRIFTING, INFERENCE, TARGET, WIDE, was_disturbed
 
 
 class CellSample(NamedTuple):

@@ -3,15 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from measure.domain.latency import TimedCell
+from measure.domain.records import OperatorTime
 from measure.domain.roofs import Roof, Roofline
 from measure.domain.words import EAGER, INFERENCE, stored_as
-
-if TYPE_CHECKING:
-    from measure.cache.records import OperatorTime
-    from measure.cache.workload_records import Layer, Workload
+from measure.domain.workload_records import Layer, Workload
 
 ARITHMETIC, MEMORY = "arithmetic", "memory"  # the bound of a model or layer: the roof's flat part, or its slope
 

@@ -1,12 +1,9 @@
 """The precisions of a device: supported ones, and the defaults to measure."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from measure.domain.records import Environment
 from measure.domain.words import EIGHT_BITS, FP8, FULL_PRECISION, INT8, PRECISIONS, TF32
-
-if TYPE_CHECKING:
-    from measure.cache.records import Environment
 
 # The first compute capability whose tensor cores take a format (NVIDIA's whitepapers of Turing, Ampere and Ada)
 FIRST_CAPABILITY = {INT8: (7, 5), TF32: (8, 0), "bf16": (8, 0), FP8: (8, 9)}

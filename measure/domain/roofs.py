@@ -4,13 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from measure.domain.records import RoofMeasurement
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import LOAD, PEAK_KERNELS, STREAM_ARRAYS, SUSTAINED
-
-if TYPE_CHECKING:
-    from measure.cache.records import RoofMeasurement
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,12 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from measure.domain.roofs import Roof
-
-if TYPE_CHECKING:
-    from measure.cache.trace_records import TraceOperator
+from measure.domain.trace_records import COMMUNICATION, TraceOperator
 
 ARITHMETIC, MEMORY = "arithmetic", "memory"
-COMMUNICATION = "communication"  # the kind of layer that waits for other devices, so that a chip's roof says nothing
 
 
 @dataclass

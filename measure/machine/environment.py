@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from measure.cache.project import DISTRIBUTION, ROOT
-from measure.cache.records import NAME_LETTERS, Environment
+from measure.domain.records import NAME_LETTERS, Environment
 from measure.domain.values import now
 from measure.errors import UserError
 from measure.machine import processor

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from measure.cache.predictions import HOST_MEMORY, LAUNCHES, TERMS, UNFUSED
 from measure.predicting.prediction_terms import Numbers
+from measure.predicting.records import HOST_MEMORY, LAUNCHES, TERMS, UNFUSED
 
 TURNS = 15  # the factors and the weights of outliers settle within this many rounds
 TUNING = 1.345  # Huber's constant: 95 % of the efficiency of least squares if the errors are normal

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from measure.cache import predictions as tables
 from measure.cache import table
-from measure.cache.predictions import TERMS, Coefficient, NetworkFactor, PredictionError, Setting, pool_of
-from measure.cache.schema import file_of
 from measure.domain.model_work import ARITHMETIC, MEMORY
+from measure.domain.schema import file_of
 from measure.domain.words import EAGER
+from measure.predicting import records as tables
 from measure.predicting.model import fit
 from measure.predicting.prediction_terms import (
     OWN_HOSTS,
@@ -23,6 +22,7 @@ from measure.predicting.prediction_terms import (
     Numbers,
     PredictedDevice,
 )
+from measure.predicting.records import TERMS, Coefficient, NetworkFactor, PredictionError, Setting, pool_of
 from measure.predicting.timings import COMPILED, hosts_of
 
 # The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone

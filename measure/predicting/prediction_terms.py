@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.predictions import AUDIO, CONVOLUTIONAL, DECODING, DENSE, DEPTHWISE, LANGUAGE
 from measure.cache.project import read_both
-from measure.cache.records import Environment, RoofMeasurement
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
+from measure.domain.records import Environment, RoofMeasurement
 from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.words import FULL_PRECISION, LAYER_KINDS, TF32
+from measure.predicting.records import AUDIO, CONVOLUTIONAL, DECODING, DENSE, DEPTHWISE, LANGUAGE
 from measure.published.records import Chip
 
 Numbers = NDArray[np.float64]

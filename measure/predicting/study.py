@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.cache import predictions as tables
-from measure.cache.predictions import ALL, METHODS, OURS, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
+from measure.predicting import records as tables
 from measure.predicting.model import AT_THE_ROOF, OF_POOL, fit, likely
 from measure.predicting.prediction_terms import TOKENS, Numbers
+from measure.predicting.records import ALL, METHODS, OURS, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
 from measure.predicting.timings import COMPILED, Costs, TimedCall, hosts_of
 
 FOLDS, SEED = 10, 22  # families or models are left out a tenth at a time, shuffled by the seed

@@ -12,14 +12,13 @@ import numpy as np
 
 from measure.cache import table
 from measure.cache.folders import Workloads
-from measure.cache.predictions import ANY, HERE, LANGUAGE, Setting, release
-from measure.cache.schema import file_of
-from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain import words
 from measure.domain.advice import CHANNELS_LAST, COMPILE
 from measure.domain.chips import fold_name
 from measure.domain.models import DECODE, PREFILL, Size
+from measure.domain.schema import file_of
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, LAYER_KINDS, STEP, stored_as
+from measure.domain.workload_records import Layer, Operator, Workload
 from measure.predicting.prediction_terms import (
     EXPERTS,
     OWN_HOSTS,
@@ -32,6 +31,7 @@ from measure.predicting.prediction_terms import (
     of_chips,
     of_machines,
 )
+from measure.predicting.records import ANY, HERE, LANGUAGE, Setting, release
 from measure.published.records import PublishedCount, PublishedKind, PublishedTiming, PublishedTokens
 
 VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # how a model is run that is predicted

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from measure.cache.scratch import scratch
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
 from measure.domain.models import Model
 from measure.domain.words import INFERENCE
 from measure.errors import UserError, in_short

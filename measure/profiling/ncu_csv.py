@@ -20,7 +20,7 @@ from itertools import chain, dropwhile
 from math import fsum, inf
 from typing import NamedTuple
 
-from measure.cache.schema import MOST
+from measure.domain.schema import MOST
 from measure.domain.words import FLOP_PER_INSTRUCTION
 from measure.errors import UserError, quote
 

@@ -8,7 +8,7 @@ from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
-from measure.cache.schema import MOST
+from measure.domain.schema import MOST
 from measure.errors import UserError, in_short
 from measure.profiling.ncu_csv import READ, TIME, UNITS, CountedCell, summarise, tensor_kinds
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from measure.cache.scratch import scratch
 from measure.domain import variants
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
 from measure.domain.models import Model
 from measure.domain.words import INFERENCE
 from measure.machine import settings

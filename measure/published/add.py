@@ -8,8 +8,8 @@ from typing import Any
 
 from measure.cache import table
 from measure.cache.project import read_both
-from measure.cache.schema import TABLES, file_of
 from measure.domain.chips import fold_name
+from measure.domain.schema import TABLES, file_of
 from measure.errors import UserError, quote
 from measure.published import loose_csv
 from measure.published.limits import ROUNDING, Limits, inputs_in_time

@@ -19,10 +19,10 @@ from tempfile import gettempdir
 from typing import IO, TypeVar
 
 from measure.cache.folders import FILES
-from measure.cache.records import Environment
-from measure.cache.schema import TABLES
 from measure.cache.scratch import scratch
-from measure.cache.workload_records import Layer, Operator, Workload
+from measure.domain.records import Environment
+from measure.domain.schema import TABLES
+from measure.domain.workload_records import Layer, Operator, Workload
 from measure.errors import UserError, quote
 
 Record = TypeVar("Record")

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from measure.cache.folders import FILES, Counted, Folder, Workloads
-from measure.cache.records import ROUND, Environment, KernelCounters, RoofMeasurement, Run, Sample
-from measure.cache.schema import TABLES
-from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.models import OWN
+from measure.domain.records import ROUND, Environment, KernelCounters, RoofMeasurement, Run, Sample
 from measure.domain.roofs import machine_roof
+from measure.domain.schema import TABLES
 from measure.domain.values import si
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
+from measure.domain.workload_records import WORKLOAD, Workload
 from measure.errors import UserError, quote
 
 FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times any chip of ``data/chips.csv``

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache import table
-from measure.cache.schema import TABLES, file_of
 from measure.counting.count import Count, count_all
 from measure.domain.models import Model
+from measure.domain.schema import TABLES, file_of
 from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError, as_called, chosen
 from measure.models import catalog

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache import table
-from measure.cache.schema import file_of
 from measure.domain.chips import datasheet_roof, fold_name, reachable_peak, rows_by_name
 from measure.domain.roofs import Roof
+from measure.domain.schema import file_of
 from measure.domain.values import latency, si
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.errors import quote

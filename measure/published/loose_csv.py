@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache import table
-from measure.cache.schema import TABLES
+from measure.domain.schema import TABLES
 from measure.errors import UserError, quote
 
 DELIMITERS = ",;\t| "

@@ -7,9 +7,9 @@ import re
 from decimal import Decimal
 from typing import Annotated
 
-from measure.cache import schema
-from measure.cache.records import Environment
-from measure.cache.schema import DAY_S, NUMBER, Column, Form, one_of, table
+from measure.domain import schema
+from measure.domain.records import Environment
+from measure.domain.schema import DAY_S, NUMBER, Column, Form, one_of, table
 from measure.domain.words import INFERENCE, STEP, VECTOR_EXTENSIONS
 from measure.errors import quote
 

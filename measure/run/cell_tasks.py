@@ -7,13 +7,22 @@ from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Self
 
-from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime, OperatorTime, Profile, Run, Sample
 from measure.cache.traces import MEASURED
 from measure.domain import variants
+from measure.domain.cell import Cell
 from measure.domain.chips import fold_name
-from measure.domain.latency import Cell, disturbed_rounds, round_of
+from measure.domain.latency import disturbed_rounds, round_of
 from measure.domain.models import Model
 from measure.domain.names import model_name
+from measure.domain.records import (
+    HardwareCounterProfile,
+    KernelCounters,
+    KernelTime,
+    OperatorTime,
+    Profile,
+    Run,
+    Sample,
+)
 from measure.domain.statistics import estimate_median, estimate_rounds
 from measure.domain.values import latency
 from measure.domain.words import EAGER, INFERENCE, STAGES, STEP, TARGET, same_shape, shape_name

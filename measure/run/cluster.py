@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from measure.cache.folders import Workloads
-from measure.cache.records import Environment
+from measure.domain.records import Environment
 from measure.errors import UserError, in_short
 from measure.machine import devices
 from measure.machine.environment import current

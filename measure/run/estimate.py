@@ -7,14 +7,14 @@ from math import inf, log
 
 from measure.cache.folders import Workloads
 from measure.cache.project import read_both
-from measure.cache.records import RoofMeasurement, Sample
-from measure.cache.workload_records import Workload
 from measure.domain import variants
+from measure.domain.cell import Cell
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
-from measure.domain.latency import Cell
+from measure.domain.records import RoofMeasurement, Sample
 from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.values import si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
+from measure.domain.workload_records import Workload
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.published.records import Chip
 from measure.run.cell_tasks import CellTask, RoundTask

@@ -5,7 +5,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from measure.cache.records import Run
+from measure.domain.records import Run
 from measure.domain.words import STEP
 from measure.run.estimate import DurationEstimate
 from measure.run.request import Request

@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from measure.cache.records import Environment
 from measure.domain import precisions, variants
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
 from measure.domain.models import QUICK, STORY, Model
+from measure.domain.records import Environment
 from measure.domain.variants import SGD
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, ROUNDS, TARGET, TF32
 from measure.errors import UserError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.table import UnreadableError
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
 from measure.domain.values import duration
 from measure.run.cell_tasks import RoundTask
 from measure.run.task import Failure, Task

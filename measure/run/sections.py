@@ -6,13 +6,12 @@ from itertools import product
 from operator import attrgetter
 from typing import Self
 
-from measure.cache.records import RoofMeasurement, Run
-from measure.cache.workload_records import WORKLOAD, Workload
 from measure.counting import count
 from measure.domain import precisions, variants
 from measure.domain.latency import TimedCell
 from measure.domain.model_work import uncounted_names
 from measure.domain.models import Model
+from measure.domain.records import RoofMeasurement, Run
 from measure.domain.roofs import flop_per_s, is_loaded, machine_roof
 from measure.domain.values import si
 from measure.domain.words import (
@@ -27,6 +26,7 @@ from measure.domain.words import (
     shape_name,
     stored_as,
 )
+from measure.domain.workload_records import WORKLOAD, Workload
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.roofs import roofs

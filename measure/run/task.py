@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Environment
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
+from measure.domain.records import Environment
 from measure.domain.values import now
 from measure.errors import UserError, one_line
 from measure.machine.device import Device

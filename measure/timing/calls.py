@@ -9,7 +9,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from measure.domain import variants
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
 from measure.domain.models import Model
 from measure.domain.words import FULL_PRECISION, INFERENCE, SKIPPED, STAGES, STEP, TF32, UPDATE, stored_as
 from measure.errors import text_of

@@ -2,9 +2,8 @@
 
 import re
 
-from measure.cache.trace_records import COPY, OPTIMISER, POINTWISE, REDUCTION
 from measure.counting.memory import COPIES, FILLS, REARRANGEMENTS
-from measure.domain.step_parts import COMMUNICATION
+from measure.domain.trace_records import COMMUNICATION, COPY, OPTIMISER, POINTWISE, REDUCTION
 from measure.domain.words import COSTS, ELEMENTARY, LAYER_KINDS, TANH_GELU, UPDATE
 from measure.traces.counts import COLLECTIVES, CallCounts
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
 
-from measure.cache.schema import DAY_S, MOST
+from measure.domain.schema import DAY_S, MOST
 from measure.errors import UserError, one_line
 from measure.traces.json_stream import EVENTS, opened
 

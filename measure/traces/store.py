@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache import table
 from measure.cache.project import read_both
-from measure.cache.schema import TABLES
-from measure.cache.trace_records import TraceDevice, TraceOperator, TraceStep
 from measure.cache.traces import MEASURED, traces_folder
 from measure.domain.chips import fold_name, rows_by_name
+from measure.domain.schema import TABLES
+from measure.domain.trace_records import TraceDevice, TraceOperator, TraceStep
 from measure.errors import UserError, unknown
 from measure.machine.environment import version
 from measure.published.records import Chip

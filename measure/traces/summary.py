@@ -10,9 +10,9 @@ from operator import attrgetter
 from statistics import median_low
 from typing import NamedTuple
 
-from measure.cache.trace_records import TraceOperator, TraceStep
 from measure.counting.formulas import Work
 from measure.domain.step_parts import step_parts
+from measure.domain.trace_records import TraceOperator, TraceStep
 from measure.domain.words import LAYER_KINDS
 from measure.traces.counts import CallCounter, CallCounts
 from measure.traces.kinds import kind_of

@@ -5,14 +5,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from measure.cache.records import Environment, OperatorTime, Profile
-from measure.cache.workload_records import Layer, Workload
 from measure.domain.advice import Advice, advise
-from measure.domain.latency import Cell, TimedCell
+from measure.domain.cell import Cell
+from measure.domain.latency import TimedCell
 from measure.domain.model_work import CellDemand, LayerDemand, Reached, beyond_weights, demands, layer_demands, reached
+from measure.domain.records import Environment, OperatorTime, Profile
 from measure.domain.roofs import Roof
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import FLAGS
+from measure.domain.workload_records import Layer, Workload
 from measure.errors import as_called
 from measure.verbs.terminal import Line, Table, aligned, text
 

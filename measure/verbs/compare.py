@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
 from measure.cache.traces import trace_names
-from measure.cache.workload_records import Layer, Workload
 from measure.domain import comparison
 from measure.domain.causes import ProfiledCell, causes, profiled_cell
+from measure.domain.cell import Cell
 from measure.domain.comparison import RUNS, ComparedRow, RoofKernel, Side
 from measure.domain.growth import CountedRow, compare_counts
-from measure.domain.latency import Cell
+from measure.domain.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
+from measure.domain.workload_records import Layer, Workload
 from measure.errors import UserError, as_called, did_you_mean
 from measure.verbs import traces
 from measure.verbs.compared import Cause, Compared, overview, report

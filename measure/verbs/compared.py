@@ -9,6 +9,7 @@ from typing import Any
 
 from measure.domain import comparison
 from measure.domain.causes import CLOCK, ProfiledCell
+from measure.domain.cell import Cell
 from measure.domain.comparison import (
     CHANGES,
     FASTER,
@@ -24,7 +25,6 @@ from measure.domain.comparison import (
     mean_ratio,
 )  # fmt: skip
 from measure.domain.growth import GREW, SAME, SHRANK, CountedRow
-from measure.domain.latency import Cell
 from measure.domain.step_parts import Term
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import LOADED

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Environment
-from measure.cache.schema import SHAPE
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
+from measure.domain.records import Environment
+from measure.domain.schema import SHAPE
 from measure.domain.values import now
 from measure.domain.words import CALL_LIMIT_S, EAGER, FULL_PRECISION, INFERENCE, PRECISIONS, STEP, shape_name
 from measure.errors import UserError, as_called

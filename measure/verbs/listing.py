@@ -11,14 +11,15 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from measure.cache.records import Environment, Profile, RoofMeasurement, Run
-from measure.cache.workload_records import Workload
+from measure.domain.cell import Cell
 from measure.domain.growth import SAME, compare_counts
-from measure.domain.latency import Cell, TimedCell
+from measure.domain.latency import TimedCell
 from measure.domain.models import Model
+from measure.domain.records import Environment, Profile, RoofMeasurement, Run
 from measure.domain.roofs import flop_per_s
 from measure.domain.values import duration, latency, plain, si
 from measure.domain.words import INFERENCE, LOADED, STEP, shape_name
+from measure.domain.workload_records import Workload
 from measure.models.identity import differences
 from measure.run.plan import Part
 from measure.run.request import Request

@@ -10,12 +10,12 @@ from contextlib import closing, nullcontext
 from math import ceil, inf
 
 from measure.cache.folders import Workloads
-from measure.cache.records import Run
-from measure.cache.workload_records import Workload
 from measure.counting.count import not_counted
 from measure.domain.models import OWN, Model
+from measure.domain.records import Run
 from measure.domain.values import duration
 from measure.domain.words import FULL_PRECISION
+from measure.domain.workload_records import Workload
 from measure.errors import UserError, as_called
 from measure.machine import devices
 from measure.machine.checks import wait_for_quiet, warning_of_use

@@ -14,11 +14,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.folders import Workloads
-from measure.cache.records import OperatorTime, Profile, RoofMeasurement, Run
-from measure.cache.workload_records import WORKLOAD, Layer, Workload
 from measure.counting.count import count_call, identity
-from measure.domain.latency import Cell, summarise_cell
+from measure.domain.cell import Cell
+from measure.domain.latency import summarise_cell
 from measure.domain.models import OWN, Model
+from measure.domain.records import OperatorTime, Profile, RoofMeasurement, Run
 from measure.domain.roofs import Roof, machine_roof
 from measure.domain.words import (
     EAGER,
@@ -30,6 +30,7 @@ from measure.domain.words import (
     shape_name,
     stored_as,
 )
+from measure.domain.workload_records import WORKLOAD, Layer, Workload
 from measure.errors import UserError, as_called, one_line, text_of
 from measure.machine import devices, settings
 from measure.machine.checks import warning_of_use

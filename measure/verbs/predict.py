@@ -12,19 +12,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from measure.cache.folders import Workloads
-from measure.cache.predictions import COUNTED, LANGUAGE, Coefficient
 from measure.cache.project import kept_by_hand
-from measure.cache.workload_records import Workload
 from measure.counting.count import VERSION
 from measure.domain.chips import fold_name
 from measure.domain.models import DECODE, ENCODE, OWN, Model
 from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
+from measure.domain.workload_records import Workload
 from measure.errors import UserError, chosen, matching
 from measure.models import catalog
 from measure.predicting import timings
 from measure.predicting.prediction import SERVED, Known, Prediction, Predictor, origin
 from measure.predicting.prediction_terms import Demand, PredictedDevice, of_chips, of_machines
+from measure.predicting.records import COUNTED, LANGUAGE, Coefficient
 from measure.predicting.timings import Key
 from measure.run import runner
 from measure.run.sections import WorkloadTask

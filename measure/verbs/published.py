@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure.cache.schema import file_of
+from measure.domain.schema import file_of
 from measure.domain.values import si
 from measure.errors import as_called
 from measure.machine.device import Device

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Profile, Run
 from measure.domain import variants
 from measure.domain.models import ALL_MEASURED, BUILT_IN, QUICK, STORY, Model
+from measure.domain.records import Profile, Run
 from measure.domain.words import EAGER, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET
 from measure.errors import UserError, as_called
 from measure.models import catalog, identity

@@ -18,11 +18,11 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from measure.cache.folders import ADDED, FILES, Folder, MachineFolder, Workloads, machine_names
 from measure.cache.project import ROOT
-from measure.cache.records import Environment, HardwareCounterProfile, Profile, RoofMeasurement, Run, Sample
-from measure.cache.schema import TABLES
 from measure.cache.table import in_turn, write
-from measure.cache.workload_records import Workload
 from measure.domain.models import ALL_MEASURED, MEASURED_SHAPES, OWN
+from measure.domain.records import Environment, HardwareCounterProfile, Profile, RoofMeasurement, Run, Sample
+from measure.domain.schema import TABLES
+from measure.domain.workload_records import Workload
 from measure.errors import UserError, as_called, chosen, printable, quote
 from measure.machine.environment import folder_name
 from measure.machine.processor import output_of

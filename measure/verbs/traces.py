@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.project import read_both
-from measure.cache.trace_records import TraceDevice, TraceOperator
 from measure.cache.traces import StoredTrace, read_trace
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roof
-from measure.domain.step_parts import COMMUNICATION, MEMORY, StepPart, difference, step_parts
+from measure.domain.step_parts import MEMORY, StepPart, difference, step_parts
+from measure.domain.trace_records import COMMUNICATION, TraceDevice, TraceOperator
 from measure.domain.values import latency, percent, plain, si
 from measure.errors import UserError, as_called, one_line
 from measure.published.records import Chip

@@ -12,17 +12,19 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from measure.cache import predictions, table
+from measure.cache import table
 from measure.cache.folders import PARENTS, Folder, MachineFolder, Workloads, machine_names
-from measure.cache.predictions import COUNTED, Coefficient, NetworkFactor, PredictionError
-from measure.cache.records import Environment, HardwareCounterProfile, KernelCounters, Profile, Run
-from measure.cache.schema import file_of
 from measure.cache.traces import StoredTrace, read_trace, trace_names
-from measure.cache.workload_records import WORKLOAD, Workload
-from measure.domain.latency import Cell, TimedCell
+from measure.domain.cell import Cell
+from measure.domain.latency import TimedCell
+from measure.domain.records import Environment, HardwareCounterProfile, KernelCounters, Profile, Run
+from measure.domain.schema import file_of
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import FULL_PRECISION
+from measure.domain.workload_records import WORKLOAD, Workload
 from measure.errors import UserError, as_called, chosen, printable
+from measure.predicting import records as predictions
+from measure.predicting.records import COUNTED, Coefficient, NetworkFactor, PredictionError
 from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, no_measurements
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
 from roofwright.command_line import data_flag

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.schema import TABLES, file_of
 from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
-from measure.cache.workload_records import CaseCount, ProgramCount
+from measure.domain import records, workload_records
 from measure.domain.latency import undisturbed_rounds
 from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
+from measure.domain.schema import TABLES, file_of
 from measure.domain.words import EAGER, LOAD, same_shape
+from measure.domain.workload_records import CaseCount, ProgramCount
 from measure.published.records import Chip, FlopPerCycle
 from report import options
 from report.paper import cells, chips, curated, published, workloads

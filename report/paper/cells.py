@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.cache.records import CELL
 from measure.domain.latency import CellSample, group_rounds
+from measure.domain.records import CELL
 from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STAGES, STEP, UPDATE, stored_as, was_disturbed

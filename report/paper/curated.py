@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from measure.cache.schema import TABLES
 from measure.cache.table import numbered
+from measure.domain.schema import TABLES
 from measure.errors import UserError, quote
 from measure.published.records import FlopPerCycle, model_numbers
 from report.engine.project import read_text

@@ -15,8 +15,8 @@ import pandas as pd
 
 from measure.cache import table
 from measure.cache.folders import PARENTS, Folder
-from measure.cache.schema import TABLES, Column
 from measure.cache.table import Columns
+from measure.domain.schema import TABLES, Column
 
 LARGE, LARGEST_KEPT = 100_000, 50_000_000
 """The least size in bytes of tables that pandas parses, and the largest of tables that stay in memory."""

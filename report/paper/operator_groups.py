@@ -12,9 +12,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from measure.cache.trace_records import TraceOperator
 from measure.domain.roofs import Roof
 from measure.domain.step_parts import StepPart, step_parts
+from measure.domain.trace_records import TraceOperator
 from measure.domain.words import BACKWARD, COSTS, EAGER, ELEMENTARY, FORWARD, INFERENCE, STEP, UPDATE
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import matching

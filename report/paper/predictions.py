@@ -9,12 +9,12 @@ import pandas as pd
 
 from measure.cache import table
 from measure.cache.folders import Workloads
-from measure.cache.predictions import ALL, PredictionError
-from measure.cache.schema import TABLES, file_of
+from measure.domain.schema import TABLES, file_of
 from measure.domain.words import INFERENCE, PRECISION_BYTE, STEP
 from measure.predicting import prediction_terms, timings
 from measure.predicting.prediction import Predictor
 from measure.predicting.prediction_terms import Demand, PredictedDevice
+from measure.predicting.records import ALL, PredictionError
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from measure.cache.schema import file_of
 from measure.domain.chips import datasheet_roof, fold_name, reachable_peak, rows_by_name
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
+from measure.domain.schema import file_of
 from measure.domain.words import INFERENCE, STEP, least_byte
 from measure.predicting.timings import COMPILED
 from measure.published import records

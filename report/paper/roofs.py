@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from measure.cache.records import RoofMeasurement
+from measure.domain.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, Roof, Roofline
 from measure.domain.statistics import Estimate, quotient
 from measure.domain.words import EIGHT_BITS, ROOF_KERNELS, STREAM_ARRAYS, SUSTAINED

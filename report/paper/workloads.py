@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from measure.cache.folders import Workloads
-from measure.cache.records import Attempt
-from measure.cache.workload_records import WORKLOAD
 from measure.domain.models import MEASURED_SHAPES
+from measure.domain.records import Attempt
 from measure.domain.words import least_byte
+from measure.domain.workload_records import WORKLOAD
 from measure.errors import UserError
 from report.paper.frames import compact
 from roofwright.command_line import data_flag

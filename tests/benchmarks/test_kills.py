@@ -7,7 +7,7 @@ from harness import Failure
 from helpers.rows import machine_in, run, samples
 
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Run
+from measure.domain.records import Run
 
 
 @pytest.mark.slow

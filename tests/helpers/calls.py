@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from measure.cache.predictions import ANY, HERE, Setting
 from measure.domain.words import INFERENCE, LAYER_KINDS, STEP
 from measure.predicting.prediction_terms import PLACE, Demand, LayerRoof
+from measure.predicting.records import ANY, HERE, Setting
 from measure.predicting.timings import TimedCall, network_of
 
 ROOF = LayerRoof(1e12, 1e11, convolution_flop_per_s=1e12)

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 from helpers.rows import ENVIRONMENT, RECORDED_AT, VERSION
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Run, Sample
-from measure.domain.latency import Cell, TimedCell, group_rounds
+from measure.domain.cell import Cell
+from measure.domain.latency import TimedCell, group_rounds
+from measure.domain.records import Run, Sample
 from measure.models import catalog
 from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 from measure.run.request import Request

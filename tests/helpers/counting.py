@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from measure.cache.workload_records import Workload
 from measure.counting import recorder
 from measure.counting.count import count
 from measure.counting.formulas import Work, formula_of
 from measure.counting.memory import overload_of, tensors_in
 from measure.counting.recorder import ModuleTotals
 from measure.domain.models import OWN, Model
+from measure.domain.workload_records import Workload
 
 # The operators of the package flash-attn, as far as their arguments are used (flash_attn/flash_attn_interface.py).
 FLASH_ATTN = torch.library.Library("flash_attn", "FRAGMENT")

@@ -2,12 +2,12 @@
 
 import zipfile
 
-from measure.cache import records
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
-from measure.cache.workload_records import Layer, Operator, Workload
 from measure.counting import count
-from measure.domain.latency import Cell
+from measure.domain import records
+from measure.domain.cell import Cell
+from measure.domain.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
+from measure.domain.workload_records import Layer, Operator, Workload
 
 ENVIRONMENT = Environment(
     environment_id="e1", hardware_id="h1", device="cpu", name="Chip, of 2 cores", cores=2, threads=2, memory_byte=1024,

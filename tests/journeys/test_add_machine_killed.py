@@ -15,7 +15,7 @@ from helpers.rows import ENVIRONMENT, machine_in, operator_time, profile, run, s
 
 from measure.__main__ import main
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import OperatorTime, Run
+from measure.domain.records import OperatorTime, Run
 from measure.verbs import sharing
 
 DATA = Path("cache")

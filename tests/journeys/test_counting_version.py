@@ -6,8 +6,8 @@ import pytest
 
 from measure import __main__ as command
 from measure.cache.folders import Workloads
-from measure.cache.workload_records import Workload
 from measure.counting import count
+from measure.domain.workload_records import Workload
 
 WORDS = [
     "--device",

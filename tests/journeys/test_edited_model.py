@@ -13,8 +13,8 @@ from helpers.rows import workload
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Run, Sample
-from measure.cache.workload_records import Workload
+from measure.domain.records import Run, Sample
+from measure.domain.workload_records import Workload
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.models import hugging_face, identity

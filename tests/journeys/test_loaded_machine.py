@@ -8,7 +8,7 @@ from helpers.rows import roof_measurement, run, samples, workload
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Run
+from measure.domain.records import Run
 from measure.run import plan
 from measure.run.sections import RoofTask
 from measure.run.worker import Worker

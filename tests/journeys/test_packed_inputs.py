@@ -6,8 +6,8 @@ import pytest
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Run
-from measure.cache.workload_records import Workload
+from measure.domain.records import Run
+from measure.domain.workload_records import Workload
 
 NETWORKS = """
 import torch

@@ -9,8 +9,8 @@ from helpers.rows import layer, machine_in, operator, operator_time, profile, ru
 from measure.__main__ import main
 from measure.cache import table
 from measure.cache.folders import Folder, MachineFolder, Workloads
-from measure.cache.records import OperatorTime, Profile, Run, Sample
-from measure.cache.workload_records import Layer, Operator, Workload
+from measure.domain.records import OperatorTime, Profile, Run, Sample
+from measure.domain.workload_records import Layer, Operator, Workload
 from measure.machine.processor import tuning
 from measure.run.worker import classify
 from measure.verbs import sharing

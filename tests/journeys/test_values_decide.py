@@ -7,8 +7,8 @@ from helpers.small_network import mixture
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Run
-from measure.cache.workload_records import ONE_RUN, Workload
+from measure.domain.records import Run
+from measure.domain.workload_records import ONE_RUN, Workload
 
 NAME = "helpers.small_network:mixture"
 # 8 tokens by the gate, and each by two experts of 16 to 32 to 16

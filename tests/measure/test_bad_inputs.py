@@ -16,10 +16,10 @@ from helpers.traces import kernel
 from helpers.world import Bad, check, folder, make_project, put, swapped, text
 
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Environment, RoofMeasurement, Run, Sample
-from measure.cache.schema import TABLES
-from measure.cache.trace_records import TraceOperator
-from measure.cache.workload_records import Workload
+from measure.domain.records import Environment, RoofMeasurement, Run, Sample
+from measure.domain.schema import TABLES
+from measure.domain.trace_records import TraceOperator
+from measure.domain.workload_records import Workload
 from measure.machine import devices
 from measure.published.records import PublishedTiming
 

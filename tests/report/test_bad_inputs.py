@@ -6,8 +6,8 @@ import pytest
 from helpers.world import Bad, check, folder, make_project, put, swapped, text
 
 import report.engine.quarto
-from measure.cache.records import Sample
-from measure.cache.schema import TABLES
+from measure.domain.records import Sample
+from measure.domain.schema import TABLES
 from measure.published.records import PrintedModel
 
 TABLE = "data/machines/example-cpu/runs.csv"

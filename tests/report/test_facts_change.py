@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 from helpers.world import CPU, GPU, WORLD, change_rows, mutated, world
 
-from measure.cache.schema import MACHINE, TABLES
-from measure.cache.trace_records import TRACE
-from measure.cache.workload_records import WORKLOAD
+from measure.domain.schema import MACHINE, TABLES
+from measure.domain.trace_records import TRACE
+from measure.domain.workload_records import WORKLOAD
 from report import facts
 from report.paper import published
 from report.paper.workloads import SUMMED

@@ -13,10 +13,10 @@ from helpers.pages import Page, render
 from helpers.places import ROOT
 from helpers.world import WORLD
 
-from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
-from measure.cache.trace_records import TRACE
-from measure.cache.workload_records import OURS
+from measure.domain.schema import MACHINE, TABLES
+from measure.domain.trace_records import TRACE
+from measure.domain.workload_records import OURS
 from report.markdown import washed
 from report.paper.curated import CITING
 

@@ -8,7 +8,7 @@ import torch
 from helpers.places import ROOT
 
 from measure.cache.table import read
-from measure.cache.workload_records import CaseCount
+from measure.domain.workload_records import CaseCount
 from report.chapters.counting.facts import NAMES, program_name
 
 CASES = counting_cases.read_cases()

@@ -2,7 +2,7 @@
 
 import counting_programs
 
-from measure.cache.workload_records import ProgramCount
+from measure.domain.workload_records import ProgramCount
 
 
 def row(program, model, **changes):

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.cache.workload_records import OURS
+from measure.domain.workload_records import OURS
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.frames import each, extremes, matching

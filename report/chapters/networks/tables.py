@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from measure.cache.workload_records import ONE_RUN
 from measure.domain.values import significant
+from measure.domain.workload_records import ONE_RUN
 from report import display
 from report.chapters.networks import facts
 from report.markdown import escape, si

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from measure.cache.predictions import pool_of
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE, LAYER_KINDS, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.predicting.prediction import GPU, origin
 from measure.predicting.prediction_terms import Demand, LayerRoof
+from measure.predicting.records import pool_of
 from measure.predicting.timings import rate_of
 from report import display
 from report.chapters.prediction.cards import cards

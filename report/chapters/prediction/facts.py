@@ -5,12 +5,12 @@ from math import hypot
 
 import pandas as pd
 
-from measure.cache import predictions as tables
-from measure.cache.predictions import ALL, BY_DEVICE, BY_FAMILY, OURS, pool_of
 from measure.domain.models import DECODE, PREFILL
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
+from measure.predicting import records as tables
 from measure.predicting.prediction import DATASHEET, GPU, Basis
 from measure.predicting.prediction_terms import MICROSECOND, Demand, PredictedDevice
+from measure.predicting.records import ALL, BY_DEVICE, BY_FAMILY, OURS, pool_of
 from report.facts import Facts, missing, sourced
 from report.paper import LOWER_PRECISIONS, Paper, published
 from report.paper.chips import short_name

@@ -3,8 +3,8 @@
 import altair as alt
 import pandas as pd
 
-from measure.cache import predictions as tables
-from measure.cache.predictions import BY_DEVICE, BY_FAMILY
+from measure.predicting import records as tables
+from measure.predicting.records import BY_DEVICE, BY_FAMILY
 from report import display
 from report.chapters.prediction.facts import FIT, of_gpus
 from report.charts import theme

@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from measure.cache.predictions import BY_DEVICE, BY_FAMILY, FIVE_KNOWN, ONE_KNOWN, OURS
 from measure.domain.names import model_name
 from measure.domain.values import significant
 from measure.predicting.prediction import Prediction, origin
+from measure.predicting.records import BY_DEVICE, BY_FAMILY, FIVE_KNOWN, ONE_KNOWN, OURS
 from report import display
 from report.chapters.prediction.facts import FIT, checks, common_devices, predict
 from report.markdown import escape, percent

@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from measure.cache.workload_records import OURS
 from measure.domain.names import model_name
+from measure.domain.workload_records import OURS
 from measure.published.records import BACKWARD_TO_FORWARD, FLOP
 from report import display
 from report.markdown import escape

@@ -7,7 +7,7 @@ import pandas as pd
 
 from measure.cache.traces import StoredTrace
 from measure.domain.roofs import Roof, Roofline
-from measure.domain.step_parts import COMMUNICATION
+from measure.domain.trace_records import COMMUNICATION
 from measure.domain.words import BACKWARD
 from report.chapters.training.costs import PASSES
 from report.facts import Facts, missing, sourced

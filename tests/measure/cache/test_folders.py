@@ -7,11 +7,12 @@ from helpers.rows import ENVIRONMENT, layer, operator, profile, roof_measurement
 from helpers.watching import watch_writes
 from helpers.world import WORLD
 
-from measure.cache import records, table
+from measure.cache import table
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, Profile, Run, Sample
 from measure.cache.table import append, write
-from measure.cache.workload_records import Layer, Operator, Workload
+from measure.domain import records
+from measure.domain.records import Environment, Profile, Run, Sample
+from measure.domain.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
 from report.__main__ import check_cache
 

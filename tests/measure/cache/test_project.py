@@ -3,9 +3,9 @@ from dataclasses import replace
 from helpers.places import ROOT
 
 from measure.cache import table
-from measure.cache.predictions import Coefficient
 from measure.cache.project import kept_by_hand, read_both
-from measure.cache.schema import file_of
+from measure.domain.schema import file_of
+from measure.predicting.records import Coefficient
 from measure.published.records import Chip
 
 

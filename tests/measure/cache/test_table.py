@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from measure.cache import table
-from measure.cache.records import ROUND, Environment, KernelTime, Run, Sample
-from measure.cache.schema import TABLES
 from measure.cache.table import ChildTable, append
+from measure.domain.records import ROUND, Environment, KernelTime, Run, Sample
+from measure.domain.schema import TABLES
 from measure.errors import UserError
 
 RUN_HEADER = ",".join(TABLES[Run].columns)

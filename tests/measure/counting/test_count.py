@@ -11,10 +11,10 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.utils.flop_counter import FlopCounterMode, register_flop_formula
 
-from measure.cache.schema import TABLES
-from measure.cache.workload_records import Layer, Operator
 from measure.counting import count
+from measure.domain.schema import TABLES
 from measure.domain.words import least_byte
+from measure.domain.workload_records import Layer, Operator
 from measure.models import catalog
 
 ALEXNET, SQUEEZENET, VIT = catalog.find(["alexnet", "squeezenet1_0", "vit_b_32"])

@@ -4,9 +4,9 @@ import pytest
 from helpers.counting import Own, counted, linear, nn, on, rows, torch
 from helpers.small_network import mixture
 
-from measure.cache.workload_records import ONE_RUN
 from measure.counting import count
 from measure.domain.models import OWN, Model
+from measure.domain.workload_records import ONE_RUN
 from measure.models import catalog
 from measure.models.call import Call, copy_to_meta
 

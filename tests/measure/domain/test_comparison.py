@@ -7,8 +7,8 @@ import pytest
 from helpers.cells import DATED
 
 from measure.domain import comparison
+from measure.domain.cell import Cell
 from measure.domain.comparison import ComparedRow, Repeats, RoofKernel, Side, Spread
-from measure.domain.latency import Cell
 
 
 def cell(model):

@@ -4,8 +4,9 @@ import pytest
 from helpers.cells import CELL, DATED, NEWER, machine, put
 from helpers.rows import run, samples
 
-from measure.cache.records import Run
-from measure.domain.latency import Cell, group_rounds, summarise_cell
+from measure.domain.cell import Cell
+from measure.domain.latency import group_rounds, summarise_cell
+from measure.domain.records import Run
 
 
 def test_a_cell_has_the_median_of_its_rounds_and_all_flags(tmp_path):

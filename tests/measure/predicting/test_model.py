@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from helpers.calls import COSTS, additive
 
-from measure.cache.predictions import TERMS
 from measure.predicting.model import AT_THE_ROOF, OF_POOL, fit, likely
+from measure.predicting.records import TERMS
 from measure.predicting.study import parts, rows_of
 
 EXPECTED, WIDE = np.array([1.5, 1.0]), 3.0

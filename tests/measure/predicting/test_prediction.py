@@ -7,9 +7,16 @@ import pytest
 from helpers.calls import BEAD, ROOF, demand
 from helpers.places import ROOT
 
-from measure.cache import predictions, table
+from measure.cache import table
 from measure.cache.folders import Workloads
-from measure.cache.predictions import (
+from measure.domain.roofs import Roof
+from measure.domain.schema import file_of
+from measure.domain.words import EAGER, INFERENCE, STEP
+from measure.predicting import records as predictions
+from measure.predicting import timings
+from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Predictor
+from measure.predicting.prediction_terms import PredictedDevice, of_chips
+from measure.predicting.records import (
     ALL,
     CONVOLUTIONAL,
     DECODING,
@@ -21,12 +28,6 @@ from measure.cache.predictions import (
     PredictionError,
     pool_of,
 )
-from measure.cache.schema import file_of
-from measure.domain.roofs import Roof
-from measure.domain.words import EAGER, INFERENCE, STEP
-from measure.predicting import timings
-from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Predictor
-from measure.predicting.prediction_terms import PredictedDevice, of_chips
 
 POOL = pool_of("gpu", "fp16", INFERENCE)
 OLD, NEW = BEAD._replace(software="2.9.1"), BEAD._replace(software="2.14.0")

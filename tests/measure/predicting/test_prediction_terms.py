@@ -5,7 +5,10 @@ from helpers.calls import ROOF, demand
 from helpers.rows import ENVIRONMENT, machine_in, roof_measurement
 
 from measure.cache import table
-from measure.cache.predictions import (
+from measure.domain.roofs import Roof
+from measure.domain.schema import file_of
+from measure.predicting.prediction_terms import PLACE, LayerRoof, PredictedDevice, of_chips, of_machines
+from measure.predicting.records import (
     AUDIO,
     CONVOLUTIONAL,
     DECODING,
@@ -19,9 +22,6 @@ from measure.cache.predictions import (
     TERMS,
     UNFUSED,
 )
-from measure.cache.schema import file_of
-from measure.domain.roofs import Roof
-from measure.predicting.prediction_terms import PLACE, LayerRoof, PredictedDevice, of_chips, of_machines
 from measure.published.records import Chip
 
 # 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators in microseconds

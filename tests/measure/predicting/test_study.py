@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from helpers.calls import BEAD, COSTS, HOST, additive, call, demand
 
-from measure.cache import predictions
-from measure.cache.predictions import ALL, BY_DEVICE, LAUNCHES, OURS, TERMS
+from measure.predicting import records as predictions
 from measure.predicting import study
+from measure.predicting.records import ALL, BY_DEVICE, LAUNCHES, OURS, TERMS
 from measure.predicting.study import rows_of
 
 COG = BEAD._replace(device="Cog 3")

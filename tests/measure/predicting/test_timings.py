@@ -13,14 +13,14 @@ from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, ru
 from helpers.world import WORLD
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.predictions import HERE, LAUNCHES, Setting
-from measure.cache.records import Environment
-from measure.cache.schema import file_of
 from measure.cache.table import read, write
-from measure.cache.workload_records import Operator, Workload
+from measure.domain.records import Environment
+from measure.domain.schema import file_of
 from measure.domain.words import BACKWARD, INFERENCE, STEP
+from measure.domain.workload_records import Operator, Workload
 from measure.predicting import study, timings
 from measure.predicting.prediction_terms import PLACE, LayerRoof
+from measure.predicting.records import HERE, LAUNCHES, Setting
 from measure.predicting.study import rows_of
 from measure.published.records import Chip, PublishedCount, PublishedKind, PublishedTiming
 

@@ -3,9 +3,9 @@ import shutil
 import pytest
 from helpers.world import WORLD
 
-from measure.cache.schema import file_of
 from measure.cache.table import write
 from measure.domain.models import DECODE, PREFILL, Size
+from measure.domain.schema import file_of
 from measure.predicting import timings
 from measure.predicting.prediction_terms import PLACE
 from measure.published.records import PublishedTokens

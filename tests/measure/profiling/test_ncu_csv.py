@@ -8,7 +8,7 @@ import pytest
 from helpers.places import ROOT, TESTS
 
 from measure.cache.folders import MachineFolder
-from measure.cache.records import KernelCounters
+from measure.domain.records import KernelCounters
 from measure.errors import UserError
 from measure.profiling import ncu_csv
 from measure.profiling.ncu_csv import HALF_FMA, sum_tensor_operations

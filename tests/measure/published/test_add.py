@@ -7,7 +7,7 @@ from helpers.world import WORLD
 
 from measure import __main__ as command
 from measure.cache import table
-from measure.cache.schema import TABLES, file_of
+from measure.domain.schema import TABLES, file_of
 from measure.published.records import PublishedBandwidth, PublishedTiming
 
 BEAD = "src,a.csv,Bead 2,inference,resnet50,8,224,fp32,,contiguous,,2.4,12.4,0.02,,,40,400,no,yes,mean"

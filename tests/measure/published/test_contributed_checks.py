@@ -6,7 +6,7 @@ from helpers.places import ROOT
 from helpers.rows import machine_in, workload
 
 from measure.cache.folders import Workloads, machine_names
-from measure.cache.workload_records import Workload
+from measure.domain.workload_records import Workload
 from measure.errors import UserError
 from measure.published import contributed_checks
 from measure.published.contributed_checks import check

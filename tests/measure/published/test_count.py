@@ -5,7 +5,7 @@ from helpers.watching import watch_writes
 
 from measure import __main__ as command
 from measure.cache import table
-from measure.cache.schema import TABLES, file_of
+from measure.domain.schema import TABLES, file_of
 from measure.published import count
 from measure.published.records import PublishedCount, PublishedKind, PublishedTiming
 

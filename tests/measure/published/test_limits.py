@@ -6,7 +6,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure.cache import table
-from measure.cache.schema import file_of
+from measure.domain.schema import file_of
 from measure.published.limits import Limits
 from measure.published.records import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
 

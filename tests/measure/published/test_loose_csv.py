@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from measure.cache.schema import TABLES
+from measure.domain.schema import TABLES
 from measure.errors import UserError
 from measure.published import loose_csv
 from measure.published.records import PublishedBandwidth, PublishedProduct, PublishedTiming

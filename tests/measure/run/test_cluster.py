@@ -14,7 +14,7 @@ import pytest
 
 from measure.__main__ import run as run_verb
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Run, Sample
+from measure.domain.records import Run, Sample
 from measure.errors import UserError
 from measure.run import cluster as room
 from measure.run.cluster import DeviceActor, Place, connected, find_places

@@ -6,9 +6,9 @@ import pytest
 from helpers.cells import changed, inference_task, profile_task, run_cache, training_task
 from helpers.rows import roof_measurement, samples, workload
 
-from measure.cache.schema import file_of
 from measure.cache.table import write
 from measure.domain.models import Model
+from measure.domain.schema import file_of
 from measure.published.records import Chip
 from measure.run import estimate
 from measure.run.estimate import DurationEstimate, MemoryFit

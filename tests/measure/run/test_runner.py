@@ -9,12 +9,12 @@ from helpers.rows import ENVIRONMENT, roof_measurement, workload
 from hypothesis import given
 from hypothesis import strategies as st
 
-from measure.cache import records
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Profile, RoofMeasurement, Run, Sample
 from measure.cache.table import UnreadableError
-from measure.cache.workload_records import Workload
 from measure.counting.count import Count
+from measure.domain import records
+from measure.domain.records import Profile, RoofMeasurement, Run, Sample
+from measure.domain.workload_records import Workload
 from measure.machine.sensors import Conditions
 from measure.models import catalog
 from measure.profiling.attribution import AttributedKernel, AttributedTime

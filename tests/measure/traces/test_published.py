@@ -7,7 +7,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure.cache import table
-from measure.cache.trace_records import TraceOperator
+from measure.domain.trace_records import TraceOperator
 
 
 def attention(sequences, tokens, width):

@@ -11,8 +11,8 @@ from helpers.places import ROOT, TESTS
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Environment
 from measure.cache.traces import read_trace, trace_names
+from measure.domain.records import Environment
 from measure.models import catalog
 from measure.profiling.profile import CellProfile, read_recording, rows_of
 from measure.run.task import RunCache

@@ -4,7 +4,7 @@ import pytest
 from helpers import traces
 from helpers.traces import BIAS_FLOP, LINEAR_FLOP, addmm, call, event, kernel, launch, only, operator, ran, relu, step
 
-from measure.cache.trace_records import TRACE_KINDS
+from measure.domain.trace_records import TRACE_KINDS
 from measure.traces import matching
 from measure.traces.counts import NO_FORMULA, NO_LIST, NO_NUMBERS, NO_SHAPES, CallCounts
 from measure.traces.kinds import kind_of

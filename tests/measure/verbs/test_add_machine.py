@@ -9,8 +9,8 @@ from helpers.rows import ENVIRONMENT, machine_in, roof_measurement, run, samples
 
 from measure import __main__ as command
 from measure.cache.folders import Folder, MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.domain.models import BUILT_IN, MEASURED_SHAPES
+from measure.domain.records import Environment, RoofMeasurement, Run, Sample
 from measure.errors import UserError
 from measure.verbs import sharing
 from measure.verbs.run_flags import make_request, parser

@@ -7,10 +7,10 @@ from helpers.rows import ENVIRONMENT, layer, operator_time, profile, roof_measur
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.workload_records import Workload
 from measure.domain.advice import Advice
 from measure.domain.model_work import demands, layer_demands, reached
 from measure.domain.roofs import Roof
+from measure.domain.workload_records import Workload
 from measure.errors import UserError
 from measure.models import catalog
 from measure.run.request import Request

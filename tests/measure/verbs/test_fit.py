@@ -9,8 +9,8 @@ from helpers.world import WORLD
 
 from measure import __main__ as command
 from measure.cache import table
-from measure.cache.predictions import BY_BOTH, BY_DEVICE, PUT_ASIDE, Coefficient, PredictionError
-from measure.cache.schema import file_of
+from measure.domain.schema import file_of
+from measure.predicting.records import BY_BOTH, BY_DEVICE, PUT_ASIDE, Coefficient, PredictionError
 from measure.predicting.study import ASIDE
 from measure.published.records import PublishedTiming
 

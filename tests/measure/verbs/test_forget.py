@@ -5,8 +5,8 @@ from helpers.rows import ENVIRONMENT, layer, operator, operator_time, profile, r
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import OperatorTime, Profile, Run, Sample
-from measure.cache.workload_records import Layer, Operator, Workload
+from measure.domain.records import OperatorTime, Profile, Run, Sample
+from measure.domain.workload_records import Layer, Operator, Workload
 
 CACHE, MODELS = Path("cache"), {"lean", "deep", "mine:net"}
 

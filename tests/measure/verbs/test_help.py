@@ -9,9 +9,9 @@ import pytest
 from helpers.places import GOLDEN, ROOT
 
 from measure import __main__ as command
-from measure.cache.records import Environment
-from measure.cache.schema import TABLES
-from measure.cache.trace_records import TraceStep
+from measure.domain.records import Environment
+from measure.domain.schema import TABLES
+from measure.domain.trace_records import TraceStep
 from measure.domain.words import LAYER_KINDS, PRECISIONS
 from measure.verbs.flags import VERBS
 

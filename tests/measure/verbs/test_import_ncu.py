@@ -11,7 +11,7 @@ from helpers.rows import ENVIRONMENT
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Environment, HardwareCounterProfile, KernelCounters
+from measure.domain.records import Environment, HardwareCounterProfile, KernelCounters
 
 CACHE, COUNTED, T4 = Path("cache"), "ncu.csv --model resnet50 --batch 64", " --phase step --device-name 'NVIDIA T4'"
 GPU = replace(ENVIRONMENT, device="cuda", name="Example GPU")

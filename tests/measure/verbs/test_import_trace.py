@@ -8,8 +8,8 @@ from helpers.traces import addmm, kernel, launch, trace, write
 
 from measure import __main__ as command
 from measure.cache import table
-from measure.cache.schema import TABLES
-from measure.cache.trace_records import TraceDevice, TraceOperator, TraceStep
+from measure.domain.schema import TABLES
+from measure.domain.trace_records import TraceDevice, TraceOperator, TraceStep
 
 BF16, T = "c10::BFloat16", Path("t.json")
 FOLDER = Path("cache/traces/nvidia-h100-sxm-tiny")

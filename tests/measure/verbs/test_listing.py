@@ -4,7 +4,7 @@ from dataclasses import replace
 from helpers.cells import inference_task, profile_task, training_task
 from helpers.rows import ENVIRONMENT, workload
 
-from measure.cache.workload_records import ONE_RUN
+from measure.domain.workload_records import ONE_RUN
 from measure.models import catalog
 from measure.run.plan import Part
 from measure.run.sections import RoofTask, WorkloadTask

@@ -5,8 +5,8 @@ import pytest
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Run, Sample
-from measure.domain.latency import Cell
+from measure.domain.cell import Cell
+from measure.domain.records import Run, Sample
 from measure.machine import devices, processor
 from measure.machine.environment import current, installed_version
 from measure.run.worker import Worker

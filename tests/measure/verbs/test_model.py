@@ -4,8 +4,8 @@ import pytest
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import RoofMeasurement, Run
-from measure.cache.workload_records import Workload
+from measure.domain.records import RoofMeasurement, Run
+from measure.domain.workload_records import Workload
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.roofs import roofs

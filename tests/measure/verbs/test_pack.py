@@ -10,7 +10,7 @@ from helpers.rows import ENVIRONMENT, layer, machine_in, operator, run, samples,
 from measure import __main__ as command
 from measure.cache.folders import FILES, MachineFolder, Workloads, machine_names
 from measure.cache.table import write
-from measure.cache.workload_records import Layer, Operator, Workload
+from measure.domain.workload_records import Layer, Operator, Workload
 
 OWN = replace(workload("mine:net"), source="own", parameter_byte=20, traffic_byte=96, forward_other_flop=2)
 OPERATORS = [operator("mine:net", name="addmm")]

@@ -8,7 +8,9 @@ from helpers.world import WORLD
 from measure import __main__ as command
 from measure.cache import table
 from measure.cache.folders import Workloads
-from measure.cache.predictions import (
+from measure.domain.schema import file_of
+from measure.domain.workload_records import Workload
+from measure.predicting.records import (
     ALL,
     ANY,
     BY_DEVICE,
@@ -22,8 +24,6 @@ from measure.cache.predictions import (
     Setting,
     pool_of,
 )
-from measure.cache.schema import file_of
-from measure.cache.workload_records import Workload
 from measure.published.records import PublishedTiming
 from measure.run.task import Failure
 from measure.verbs import predict

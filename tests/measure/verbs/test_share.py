@@ -9,7 +9,7 @@ from helpers.rows import machine_in, run, samples
 
 from measure.__main__ import main
 from measure.cache.folders import MachineFolder
-from measure.cache.records import RoofMeasurement
+from measure.domain.records import RoofMeasurement
 from measure.verbs import sharing
 
 

@@ -8,8 +8,8 @@ from helpers.world import WORLD
 
 from measure import __main__ as command
 from measure.cache.folders import Workloads
-from measure.cache.records import Run, Sample
-from measure.cache.workload_records import Workload
+from measure.domain.records import Run, Sample
+from measure.domain.workload_records import Workload
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 
 from measure import __main__ as command
 from measure.cache import table
-from measure.cache.schema import TABLES
-from measure.cache.trace_records import TraceDevice, TraceOperator, TraceStep
+from measure.domain.schema import TABLES
+from measure.domain.trace_records import TraceDevice, TraceOperator, TraceStep
 from measure.verbs.traces import MATERIALISED
 
 

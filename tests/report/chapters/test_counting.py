@@ -8,7 +8,7 @@ from helpers.places import ROOT
 from helpers.world import world, wrong
 
 from measure.cache.table import read
-from measure.cache.workload_records import ProgramCount
+from measure.domain.workload_records import ProgramCount
 from report.chapters.counting.facts import with_deviations
 from report.paper import frame
 

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from helpers.world import world
 
-from measure.cache.trace_records import TraceDevice, TraceOperator
 from measure.cache.traces import StoredTrace
+from measure.domain.trace_records import TraceDevice, TraceOperator
 from report.chapters.gpus import host
 from report.paper import Paper
 

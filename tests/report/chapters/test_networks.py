@@ -7,7 +7,7 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import REFERENCES, nothing, numbers, rows_of, world, wrong
 
-from measure.cache.workload_records import ONE_RUN
+from measure.domain.workload_records import ONE_RUN
 from report.chapters.networks import figures, tables
 from report.chapters.networks.facts import large_batch, pair_kinds, roof_of
 from report.paper import load

@@ -10,10 +10,10 @@ from helpers.places import ROOT
 from helpers.world import WORLD, numbers, world, wrong
 
 from measure.cache import table
-from measure.cache.predictions import CONVOLUTIONAL, SORTS, Coefficient, NetworkFactor, PredictionError
-from measure.cache.schema import file_of
+from measure.domain.schema import file_of
 from measure.domain.words import EAGER, INFERENCE
 from measure.predicting.prediction import Predictor
+from measure.predicting.records import CONVOLUTIONAL, SORTS, Coefficient, NetworkFactor, PredictionError
 from measure.predicting.timings import Key
 from report import display
 from report.chapters.prediction import cards, chooser

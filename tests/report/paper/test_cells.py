@@ -8,9 +8,9 @@ from helpers import rows
 from helpers.rows import cell_columns
 from helpers.world import world
 
-from measure.cache.records import Run, Sample
-from measure.cache.workload_records import Operator
+from measure.domain.records import Run, Sample
 from measure.domain.roofs import Roofline
+from measure.domain.workload_records import Operator
 from report.paper import cells, frame
 
 ROOF = Roofline(200.0, 20.0)

@@ -5,7 +5,7 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import REFERENCES, world
 
-from measure.cache.schema import TABLES
+from measure.domain.schema import TABLES
 from measure.errors import UserError
 from measure.published.records import CountedSuite, FlopPerCycle, model_numbers
 from report.paper import curated

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from measure.cache import table
-from measure.cache.records import OperatorTime, Sample
-from measure.cache.schema import TABLES
+from measure.domain.records import OperatorTime, Sample
+from measure.domain.schema import TABLES
 from measure.errors import UserError
 from measure.published.records import PublishedTiming
 from report.paper import frames

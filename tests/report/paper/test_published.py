@@ -5,8 +5,8 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import REFERENCES
 
-from measure.cache.schema import TABLES
 from measure.domain.roofs import Roofline
+from measure.domain.schema import TABLES
 from measure.published.records import PublishedCount, PublishedTiming
 from report.paper import chips, curated, published
 from report.stats.value import Name

@@ -5,7 +5,7 @@ from helpers.rows import ENVIRONMENT, roof_measurement
 from helpers.world import REFERENCES, WORLD, world
 
 from measure.cache.folders import MachineFolder
-from measure.cache.records import RoofMeasurement
+from measure.domain.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, machine_roof, merge_rounds
 from report.paper import frame, load
 from report.paper.roofs import find_levels, measured_clock, measured_roofs, memory_levels, with_rates

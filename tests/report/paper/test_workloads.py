@@ -5,7 +5,7 @@ from helpers.rows import run
 from helpers.world import WORLD, world
 
 from measure.cache.folders import Workloads
-from measure.cache.workload_records import Layer, Workload
+from measure.domain.workload_records import Layer, Workload
 from measure.errors import UserError
 from report.paper import frame, workloads
 

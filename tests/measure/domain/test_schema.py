@@ -2,10 +2,10 @@ from typing import Annotated
 
 import pytest
 
-from measure.cache.records import Environment, Run
-from measure.cache.schema import TABLES, Column, several, some_of, table, unit
 from measure.cache.table import read, write
-from measure.cache.workload_records import Workload
+from measure.domain.records import Environment, Run
+from measure.domain.schema import TABLES, Column, several, some_of, table, unit
+from measure.domain.workload_records import Workload
 from measure.errors import UserError
 from measure.published import records as published_records
 

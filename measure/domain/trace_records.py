@@ -6,13 +6,13 @@ Only these columns of a trace are stored.
 import re
 from typing import Annotated
 
-from measure.cache import schema
-from measure.cache.schema import DAY_S, NUMBER, Column, Form, one_of, table
-from measure.domain.step_parts import COMMUNICATION
+from measure.domain import schema
+from measure.domain.schema import DAY_S, NUMBER, Column, Form, one_of, table
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, LAYER_KINDS, UPDATE
 
 TRACE = "traces/NAME"  # the folder below ``data`` of the tables of each trace
 POINTWISE, REDUCTION, COPY, OPTIMISER = "pointwise", "reduction", "copy", "optimiser"
+COMMUNICATION = "communication"  # the kind of layer that waits for other devices, so that a chip's roof says nothing
 TRACE_KINDS = (*LAYER_KINDS[:-1], POINTWISE, REDUCTION, COPY, OPTIMISER, COMMUNICATION, LAYER_KINDS[-1])
 TRACE_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8")
 SHAPES = Form(re.compile(r"\d{1,15}(?:[x ]\d{1,15})*").fullmatch, "shapes such as 8x64 64x64, split by spaces")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from measure.cache import schema
-from measure.cache.schema import NUMBER, Column, one_of, several, table
+from measure.domain import schema
+from measure.domain.schema import NUMBER, Column, one_of, several, table
 from measure.domain.words import least_byte
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")

@@ -8,9 +8,21 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from measure.cache import schema
-from measure.cache.schema import DAY_S, DEVICE, MACHINE, NUMBER, Column, Form, duration, one_of, several, some_of, table
-from measure.domain.latency import Cell
+from measure.domain import schema
+from measure.domain.cell import Cell
+from measure.domain.schema import (
+    DAY_S,
+    DEVICE,
+    MACHINE,
+    NUMBER,
+    Column,
+    Form,
+    duration,
+    one_of,
+    several,
+    some_of,
+    table,
+)
 from measure.domain.words import (
     BURST,
     EIGHT_BITS,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-from measure.cache.schema import NUMBER, Column, one_of, table
+from measure.domain.schema import NUMBER, Column, one_of, table
 from measure.domain.words import FULL_PRECISION, INFERENCE, STEP, stored_as
 
 # The terms of the device's time, which is their sum; ``docs/prediction.md`` defines them
