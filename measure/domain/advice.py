@@ -7,7 +7,7 @@ from math import inf
 
 from measure.domain import precisions, variants
 from measure.domain.latency import TimedCell
-from measure.domain.model_work import LayerDemand
+from measure.domain.model_work import LayerWork
 from measure.domain.records import Environment, Profile
 from measure.domain.values import percent
 from measure.domain.words import EAGER, INFERENCE, LOADED, PRODUCT_KINDS, ROUNDS
@@ -51,7 +51,7 @@ def advise(
     base: TimedCell,
     cells: Iterable[TimedCell],
     profile: "Profile | None",
-    layers: Iterable[LayerDemand],
+    layers: Iterable[LayerWork],
     environment: "Environment",
 ) -> Advice | None:
     """Return the first thing to try for a cell of inference in eager mode; None without a gain and a profile.
@@ -84,7 +84,7 @@ def _trial_name(base: TimedCell, other: TimedCell) -> str | None:
 
 
 def _hypotheses(
-    base: TimedCell, profile: "Profile | None", layers: Iterable[LayerDemand], environment: "Environment"
+    base: TimedCell, profile: "Profile | None", layers: Iterable[LayerWork], environment: "Environment"
 ) -> Iterator[Advice]:
     """Yield the remedies that a cell's profile suggests, the likeliest first."""
     if profile is None or not profile.plain_s:

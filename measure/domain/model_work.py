@@ -14,7 +14,7 @@ ARITHMETIC, MEMORY = "arithmetic", "memory"  # the bound of a model or layer: th
 
 
 @dataclass(frozen=True)
-class CellDemand:
+class CellWork:
     """The work of one forward pass at a batch size, and the roof above it; None if that roof was not measured.
 
     ``byte`` is the footprint: parameters, inputs and activations, once each. ``peak_byte`` is the most alive at once.
@@ -47,7 +47,7 @@ class Reached:
 
 
 @dataclass(frozen=True)
-class LayerDemand:
+class LayerWork:
     """A layer's own part of a forward pass: its operators' FLOP and bytes, their bound, and their time in a profile."""
 
     path: str
@@ -62,7 +62,7 @@ class LayerDemand:
     time_share: float | None
 
 
-def beyond_weights(layers: Sequence[LayerDemand], batch: int) -> int:
+def beyond_weights(layers: Sequence[LayerWork], batch: int) -> int:
     """Return the FLOP of a call beyond 2 for each weight, input and call of its layer.
 
     If an input is one token, these are attention and repeated projections of the cached tokens. A linear layer without
@@ -82,8 +82,8 @@ def bound(roofline: Roofline | None, flop: int, byte: int) -> str | None:
     return MEMORY if roofline.is_memory_bound(flop, byte) else ARITHMETIC
 
 
-def demands(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[str]) -> list[CellDemand]:
-    """Return the demands of a model at each precision and counted batch size, from rows of one input shape."""
+def cell_work(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[str]) -> list[CellWork]:
+    """Return the work of a model at each precision and counted batch size, from rows of one input shape."""
     found = []
     for precision in precisions:
         roofline = roof.at(precision)
@@ -93,24 +93,24 @@ def demands(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[st
                 attainable = roofline.attainable(flop / byte) if roofline else None
                 limit = bound(roofline, flop, byte)
                 work = flop, byte, flop / byte, peak_byte, attainable, limit
-                found.append(CellDemand(row.batch, precision, *work, uncounted_names(row), row.path))
+                found.append(CellWork(row.batch, precision, *work, uncounted_names(row), row.path))
     return found
 
 
-def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[Reached]:
-    """Return the eager inference cells at the batch sizes and precisions of the demands, in their order."""
+def reached(cells: Iterable[TimedCell], works: Iterable[CellWork]) -> list[Reached]:
+    """Return the eager inference cells at the batch sizes and precisions of ``works``, in their order."""
     timed = {(each.batch, each.precision): each for each in cells if (each.phase, each.variant) == (INFERENCE, EAGER)}
     found = []
-    for demand in demands:
-        if cell := timed.get((demand.batch, demand.precision)):
-            rate, attainable = demand.flop / cell.latency_s if cell.latency_s else None, demand.attainable_flop_per_s
+    for work in works:
+        if cell := timed.get((work.batch, work.precision)):
+            rate, attainable = work.flop / cell.latency_s if cell.latency_s else None, work.attainable_flop_per_s
             found.append(Reached(cell, rate, rate / attainable if rate is not None and attainable else None))
     return found
 
 
-def layer_demands(
+def layer_work(
     layers: "Iterable[Layer]", precision: str, roof: Roof, operators: "Iterable[OperatorTime]"
-) -> list[LayerDemand]:
+) -> list[LayerWork]:
     """Return the layers of a workload in running order, with their operators' time in a profile."""
     times_s: dict[str | None, float] = defaultdict(float)
     for each in operators:
@@ -121,7 +121,7 @@ def layer_demands(
         flop, byte = layer.forward_flop, layer.traffic_byte
         time_s, share = (times_s[layer.path], times_s[layer.path] / whole_s) if whole_s else (None, None)
         work = layer.calls, layer.parameter_count, flop, byte, bound(roof.at(precision), flop, byte)
-        found.append(LayerDemand(layer.path, layer.type, _kind(layer, layers, times_s), *work, time_s, share))
+        found.append(LayerWork(layer.path, layer.type, _kind(layer, layers, times_s), *work, time_s, share))
     return found
 
 

@@ -16,7 +16,7 @@ from measure.predicting.model import fit
 from measure.predicting.prediction_terms import (
     OWN_HOSTS,
     TOKENS,
-    Demand,
+    CallWork,
     ExpertBytes,
     LayerRoof,
     Numbers,
@@ -31,7 +31,7 @@ SERVED = "served"  # the variant of language models on GPUs: run by programs tha
 GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
 
 Part = tuple[str, str]  # a class of batch sizes and a sort of networks
-Known = tuple[Demand, float]  # a call's demand and its latency (s)
+Known = tuple[CallWork, float]  # the work of a call and its latency (s)
 
 
 def origin(basis: str, timed_models: int) -> str:
@@ -94,10 +94,10 @@ class Basis:
     within: Sequence[Mapping[Part, float]]
     factors: Mapping[str, float]
 
-    def parts(self, demand: Demand) -> tuple[Numbers, float]:
+    def parts(self, work: CallWork) -> tuple[Numbers, float]:
         """Return the times (s) of a call's terms ``(terms,)``, and that of its launches on the host."""
-        terms, launch_s = demand.terms(self.roof, self.chip_kind, self.host_us, self.compiled)
-        return self.factors.get(demand.network, 1.0) * terms * self.coefficients, launch_s
+        terms, launch_s = work.terms(self.roof, self.chip_kind, self.host_us, self.compiled)
+        return self.factors.get(work.network, 1.0) * terms * self.coefficients, launch_s
 
     def interval(self, sort: str, batch: int) -> float | None:
         """Return the factor either side of the likely time for a 90 % interval; None if it is extrapolated."""
@@ -110,23 +110,23 @@ class Basis:
                 return max(within[of_sort], within[of_batch])
         return None
 
-    def predict(self, demand: Demand) -> Prediction:
+    def predict(self, work: CallWork) -> Prediction:
         """Return the latency of a call."""
-        terms, launch_s = self.parts(demand)
-        least_s = demand.least_s(self.roof)
+        terms, launch_s = self.parts(work)
+        least_s = work.least_s(self.roof)
         # The fit has no term for the footprint, and may have learned from calls that stayed in a cache
         likely_s = max(float(np.hypot(terms.sum(), launch_s)), least_s)
-        bound = ARITHMETIC if float(demand.arithmetic_s(self.roof).sum()) >= least_s else MEMORY
-        within = self.interval(demand.sort, demand.batch)
+        bound = ARITHMETIC if float(work.arithmetic_s(self.roof).sum()) >= least_s else MEMORY
+        within = self.interval(work.sort, work.batch)
         terms[TERMS.index(tables.LAUNCHES)] += launch_s
-        needed_byte, held_byte = demand.peak_byte, self.device.memory_byte
+        needed_byte, held_byte = work.peak_byte, self.device.memory_byte
         return Prediction(
-            self.device.name, demand.batch,
+            self.device.name, work.batch,
             least_s, bound, likely_s, within and max(likely_s / within, least_s), within and likely_s * within,
             self.name, self.timed_models, TERMS[terms.argmax()], float(terms.max() / terms.sum()), self.host_us,
-            demand.batch / likely_s, needed_byte, held_byte,
+            work.batch / likely_s, needed_byte, held_byte,
             needed_byte <= held_byte if needed_byte and held_byte else None,
-            SERVED if self.chip_kind == TOKENS else COMPILED if self.compiled else EAGER, demand.experts,
+            SERVED if self.chip_kind == TOKENS else COMPILED if self.compiled else EAGER, work.experts,
         )  # fmt: skip
 
 

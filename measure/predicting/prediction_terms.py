@@ -70,7 +70,7 @@ class ExpertBytes:
 
 
 @dataclass(frozen=True, eq=False)
-class Demand:
+class CallWork:
     """The work of a call on a batch; a training step has forward and backward pass together.
 
     ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``, ``calls`` counts operators,

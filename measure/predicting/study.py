@@ -45,7 +45,7 @@ def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
     """
     rows, reference = [], hosts_of(costs.items())
     for call in calls:
-        setting, asked, roof = call.setting, call.demand, call.roof
+        setting, asked, roof = call.setting, call.work, call.roof
         usual_us = reference["", setting.phase]
         host_us = costs.get(call.host, usual_us)
         terms, launch_s = asked.terms(roof, call.chip_kind, host_us, setting.variant == COMPILED, call.copied)

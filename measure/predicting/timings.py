@@ -24,7 +24,7 @@ from measure.predicting.prediction_terms import (
     OWN_HOSTS,
     PLACE,
     TOKENS,
-    Demand,
+    CallWork,
     ExpertBytes,
     LayerRoof,
     Numbers,
@@ -63,12 +63,12 @@ FAULTY = ("NVIDIA A100 SXM 80GB", PREFILL)
 HALF_BYTE, SCORE_BYTE = 2, 4  # of an element at 16 bits, and of a score of attention
 LAYER_CALLS = 40  # operators of a layer, as ``language:llama_1b`` calls them
 
-Counted = Mapping[Key, Demand]  # the demand of each call of a counted model
+Counted = Mapping[Key, CallWork]  # the work of each call of a counted model
 
 
 @dataclass(frozen=True, eq=False)
 class TimedCall:
-    """A latency (s) of a model under a setting, and the call's demand.
+    """A latency (s) of a model under a setting, and the call's work.
 
     ``machine`` is the measured one that launched the call. It is also the setting's device. If its GPU has a datasheet,
     the call stands a second time under the chip's name and roof. ``copied``: the time includes the input's copy.
@@ -77,7 +77,7 @@ class TimedCall:
     setting: Setting
     model: str
     latency_s: float
-    demand: Demand
+    work: CallWork
     roof: LayerRoof
     chip_kind: str
     machine: str = ""
@@ -127,11 +127,11 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
     chips, rows = of_chips(data), table.read(file_of(PublishedCount, data), PublishedCount)
     wanted = (row for row in rows if row.status == "ok" and (models is None or row.model in models))
     counts = {(row.model, row.input_size): row for row in wanted}
-    work: dict[tuple[str, int | None, str], Numbers] = defaultdict(lambda: np.zeros((4, len(LAYER_KINDS))))
+    sums: dict[tuple[str, int | None, str], Numbers] = defaultdict(lambda: np.zeros((4, len(LAYER_KINDS))))
     network = "model", "input_size"
     for kind in table.read_some(file_of(PublishedKind, data), PublishedKind, network, counts):
-        sums = work[kind.model, kind.input_size, kind.stage]
-        sums[:, PLACE[kind.layer_kind]] = kind.calls, kind.flop, kind.byte, kind.further_byte
+        of_kind = sums[kind.model, kind.input_size, kind.stage]
+        of_kind[:, PLACE[kind.layer_kind]] = kind.calls, kind.flop, kind.byte, kind.further_byte
     for row in table.read_some(file_of(PublishedTiming, data), PublishedTiming, network, counts):
         if row.layout == CHANNELS_LAST:
             continue
@@ -140,14 +140,14 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
         precision = row.autocast or row.precision
         roof = chip.layer_roof(precision) if chip and precision in words.PRECISIONS else None
         stages = [(row.model, row.input_size, stage) for stage in PASSES[row.phase == STEP]]
-        if not (chip and roof and variant in VARIANTS and all(stage in work for stage in stages)):
+        if not (chip and roof and variant in VARIANTS and all(stage in sums for stage in stages)):
             continue
         # Counts are of one input at fp32
-        calls, flop, byte, further_byte = np.sum([work[stage] for stage in stages], axis=0)
+        calls, flop, byte, further_byte = np.sum([sums[stage] for stage in stages], axis=0)
         width, batch = words.PRECISION_BYTE[stored_as(precision)] / words.PRECISION_BYTE["fp32"], row.batch
         input_byte, parameter_byte = batch * (count.input_byte or 0), count.parameter_byte or 0
         footprint_byte = words.least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0))
-        demand = Demand(
+        work = CallWork(
             batch, batch * flop, width * (byte + (batch - 1) * further_byte), int(calls.sum()), float(input_byte),
             width * parameter_byte, len(stages) * width * footprint_byte, 0.0, network_of(row.model),
             count.family or "",
@@ -155,7 +155,7 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
         setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase)
         # A rate covers all calls; a mean of single calls includes their interruptions
         latency_s = batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
-        yield TimedCall(setting, row.model, latency_s, demand, roof, chip.chip_kind, copied=row.input_copied == "yes")
+        yield TimedCall(setting, row.model, latency_s, work, roof, chip.chip_kind, copied=row.input_copied == "yes")
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -167,11 +167,11 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
             roof, shape = named.layer_roof(cell.precision), cell.input_shape or shapes.get(cell.model, "")
             if named is chip and roof and roof.convolution_flop_per_s > roof.peak_flop_per_s:
                 continue  # this program times fp32 without TF32, others with it
-            demand = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), cell.phase == STEP))
+            work = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), cell.phase == STEP))
             variant = COMPILED if cell.variant == COMPILE else cell.variant
-            if cell.latency_s is not None and roof and demand and variant in VARIANTS:
+            if cell.latency_s is not None and roof and work and variant in VARIANTS:
                 setting = Setting(named.name, HERE, environment.torch or "", cell.precision, variant, cell.phase)
-                yield TimedCall(setting, cell.model, cell.latency_s, demand, roof, device.chip_kind, folder.name)
+                yield TimedCall(setting, cell.model, cell.latency_s, work, roof, device.chip_kind, folder.name)
 
 
 def served(data: Path) -> Iterator[TimedCall]:
@@ -183,24 +183,24 @@ def served(data: Path) -> Iterator[TimedCall]:
         if chip and roof and row.gpus == 1 and row.weights == "F16" and (chip.name, row.phase) != FAULTY:
             setting = Setting(chip.name, row.source, "", "fp16", row.phase, INFERENCE)
             latency_s = (row.tokens if row.phase == PREFILL else 1) / row.tokens_per_s
-            demand = demand_of_tokens(LLAMAS[row.model], row.phase, row.tokens)
-            yield TimedCall(setting, row.model, latency_s, demand, roof, TOKENS)
+            work = work_of_tokens(LLAMAS[row.model], row.phase, row.tokens)
+            yield TimedCall(setting, row.model, latency_s, work, roof, TOKENS)
 
 
 def counted(*homes: Workloads) -> Counted:
-    """Return the demands of the calls that some folders count, the last one's first, forward and as a training step.
+    """Return the work of the calls that some folders count, the last one's first, forward and as a training step.
 
     The memory of a prefill holds the cache that it leaves behind: the inputs of the decode after it, if counted.
     """
-    found = {key: demand for home in homes for key, demand in _counted_in(home).items()}
-    for key, demand in found.items():
+    found = {key: work for home in homes for key, work in _counted_in(home).items()}
+    for key, work in found.items():
         decode = found.get(after(key))
-        if decode and demand.peak_byte and not key.trains:
-            found[key] = replace(demand, peak_byte=demand.peak_byte + int(decode.input_byte))
+        if decode and work.peak_byte and not key.trains:
+            found[key] = replace(work, peak_byte=work.peak_byte + int(decode.input_byte))
     return found
 
 
-def _counted_in(home: Workloads) -> dict[Key, Demand]:
+def _counted_in(home: Workloads) -> dict[Key, CallWork]:
     operators = home.columns(Operator)  # there may be a million
     cells = (operators[name] for name in ("model", "input_shape", "batch", "precision", "stage", "autocast"))
     counts = (operators[name] for name in ("layer_kind", "operator", "calls", "flop", "byte"))
@@ -234,7 +234,7 @@ def _counted_in(home: Workloads) -> dict[Key, Demand]:
             experts = ExpertBytes.of(parameter_byte, share, tokens)
             byte[EXPERTS] -= len(stages) * (experts.most - experts.expected)  # counts assume the most
             footprint_byte -= round(experts.most - experts.least)
-        found[Key(*key, trains)] = Demand(
+        found[Key(*key, trains)] = CallWork(
             row.batch, flop, byte, int(calls.sum()), float(row.input_byte or 0), float(row.parameter_byte or 0),
             float(len(stages) * footprint_byte), float(fresh_byte.sum()), network_of(row.model),
             row.family or "", peak_byte, row.output_byte or 0, experts,
@@ -252,8 +252,8 @@ def _expert_bytes(home: Workloads) -> Counter[tuple[Any, ...]]:
     return found
 
 
-def demand_of_tokens(size: Size, phase: str, tokens: int) -> Demand:
-    """Return the demand of a prompt of ``tokens`` at 16 bits, or of one token while as many are generated.
+def work_of_tokens(size: Size, phase: str, tokens: int) -> CallWork:
+    """Return the work of a prompt of ``tokens`` at 16 bits, or of one token while as many are generated.
 
     A generated token attends to half of them in the mean. A prompt's last token alone is scored.
     """
@@ -271,7 +271,7 @@ def demand_of_tokens(size: Size, phase: str, tokens: int) -> Demand:
     if phase == PREFILL:  # the program writes the scores of attention and reads them
         byte[PLACE["other"]] = SCORE_BYTE * 2 * size.heads * read * reached * size.depth
     parameter_byte = float(HALF_BYTE * (parameters + head))
-    return Demand(
+    return CallWork(
         1, flop, byte, LAYER_CALLS * size.depth, 0.0, parameter_byte, parameter_byte + cache_byte,
         network=str(tokens), family=LANGUAGE,
     )  # fmt: skip
@@ -287,7 +287,7 @@ def launch_costs(calls: Iterable[TimedCall]) -> dict[Setting, float]:
     for call in calls:
         stands_twice = call.machine and call.machine != call.setting.device
         if call.setting.variant == EAGER and call.chip_kind not in OWN_HOSTS and not stands_twice:
-            found[call.host].append((call.demand.batch, 1e6 * call.latency_s / call.demand.calls))
+            found[call.host].append((call.work.batch, 1e6 * call.latency_s / call.work.calls))
     costs = {}
     for host, rows in found.items():
         if host.source == HERE:

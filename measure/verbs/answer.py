@@ -8,7 +8,7 @@ from typing import Any
 from measure.domain.advice import Advice, advise
 from measure.domain.cell import Cell
 from measure.domain.latency import TimedCell
-from measure.domain.model_work import CellDemand, LayerDemand, Reached, beyond_weights, demands, layer_demands, reached
+from measure.domain.model_work import CellWork, LayerWork, Reached, beyond_weights, cell_work, layer_work, reached
 from measure.domain.records import Environment, OperatorTime, Profile
 from measure.domain.roofs import Roof
 from measure.domain.values import latency, percent, plain, si
@@ -41,9 +41,9 @@ class ModelAnswer:
     input_shape: str
     environment: Environment
     rates: Roof
-    demands: list[CellDemand]
+    demands: list[CellWork]
     cells: list[Reached]
-    layers: list[LayerDemand]
+    layers: list[LayerWork]
     advice: Advice | None
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ def make_answer(
     operators: Iterable[OperatorTime] = (),
 ) -> ModelAnswer:
     """Hold a model's counts and cells against a roof. Layers, profile and operators are those of the first cell."""
-    asked, of_layers = demands(counts, roof, precisions), layer_demands(layers, first.precision, roof, operators)
+    asked, of_layers = cell_work(counts, roof, precisions), layer_work(layers, first.precision, roof, operators)
     base = next((cell for cell in cells if Cell.of(cell) == first and cell.latency_s is not None), None)
     advice = None if base is None else advise(base, cells, profile, of_layers, environment)
     return ModelAnswer(first.model, input_shape, environment, roof, asked, reached(cells, asked), of_layers, advice)
@@ -150,7 +150,7 @@ def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False,
     return [*lines, "", *layer_lines(found.layers, table)] if with_layers else lines
 
 
-def layer_lines(layers: Iterable[LayerDemand], table: Table) -> list[str]:
+def layer_lines(layers: Iterable[LayerWork], table: Table) -> list[str]:
     """Return a table of the layers in the order in which they run, with times if the cell was profiled."""
     rows: list[Line] = [("layer", "type", "calls", "parameters", "FLOP", "bytes", "bound by", "time", "share")]
     for each in layers:

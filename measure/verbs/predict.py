@@ -23,7 +23,7 @@ from measure.errors import UserError, chosen, matching
 from measure.models import catalog
 from measure.predicting import timings
 from measure.predicting.prediction import SERVED, Known, Prediction, Predictor, origin
-from measure.predicting.prediction_terms import Demand, PredictedDevice, of_chips, of_machines
+from measure.predicting.prediction_terms import CallWork, PredictedDevice, of_chips, of_machines
 from measure.predicting.records import COUNTED, LANGUAGE, Coefficient
 from measure.predicting.timings import Key
 from measure.run import runner
@@ -51,7 +51,7 @@ COLUMNS: dict[str, Callable[[Prediction], str]] = {
 NUMBERS = ("batch", "least", "likely", "90 % interval", RATE, "tokens/s", "prompts/s", "memory")
 MUCH = 0.1  # the share of the memory from which the scores of all tokens are named
 PASSES = {INFERENCE: "forward pass", STEP: "training step"}
-Calls = dict[Key, Demand]
+Calls = dict[Key, CallWork]
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -134,7 +134,7 @@ def _counted(data: Path) -> Calls:
     return dict(timings.counted(Workloads(data, COUNTED), Workloads(data)))
 
 
-def _inputs(key: Key, demand: Demand) -> str:
+def _inputs(key: Key, demand: CallWork) -> str:
     """Return what a call reads for each input of the batch."""
     if found := re.search(rf"_{DECODE}_([0-9]+)$", key.model):
         return f"1 token after {int(found[1]):,}"

@@ -13,7 +13,7 @@ from measure.domain.schema import TABLES, file_of
 from measure.domain.words import INFERENCE, PRECISION_BYTE, STEP
 from measure.predicting import prediction_terms, timings
 from measure.predicting.prediction import Predictor
-from measure.predicting.prediction_terms import Demand, PredictedDevice
+from measure.predicting.prediction_terms import CallWork, PredictedDevice
 from measure.predicting.records import ALL, PredictionError
 
 
@@ -41,7 +41,7 @@ class Predictions:
         return timings.counted(Workloads(self.folders[3]))
 
     @cached_property
-    def calls(self) -> dict[tuple[str, int, int, str], Demand]:
+    def calls(self) -> dict[tuple[str, int, int, str], CallWork]:
         """The demand of calls at a model's most frequent input shape, by model, batch size, bytes of an element and
         phase.
         """

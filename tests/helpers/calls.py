@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from measure.domain.words import INFERENCE, LAYER_KINDS, STEP
-from measure.predicting.prediction_terms import PLACE, Demand, LayerRoof
+from measure.predicting.prediction_terms import PLACE, CallWork, LayerRoof
 from measure.predicting.records import ANY, HERE, Setting
 from measure.predicting.timings import TimedCall, network_of
 
@@ -20,18 +20,18 @@ COSTS = {HOST: 10.0, HOST._replace(phase=STEP): 20.0}
 """100 operators take 1 ms to launch, and in a training step 2 ms."""
 
 
-def demand(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100, **about: str) -> Demand:
+def work(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100, **about: str) -> CallWork:
     flop, byte = np.zeros(len(LAYER_KINDS)), np.zeros(len(LAYER_KINDS))
     flop[PLACE["convolution"]] = gflop * 1e9
     byte[PLACE["convolution"]] = 1e8
     byte[PLACE["activation"]] = moved * 1e8
-    return Demand(batch, flop, byte, calls, input_byte=1e6, parameter_byte=4e6, footprint_byte=5e7, **about)  # type: ignore[arg-type]
+    return CallWork(batch, flop, byte, calls, input_byte=1e6, parameter_byte=4e6, footprint_byte=5e7, **about)  # type: ignore[arg-type]
 
 
-def call(model: str, latency_s: float, asked: Demand, setting: Setting = BEAD, **changed: object) -> TimedCall:
+def call(model: str, latency_s: float, asked: CallWork, setting: Setting = BEAD, **changed: object) -> TimedCall:
     asked = replace(asked, network=network_of(model), family=model.rstrip("0123456789"))
     made = {"roof": ROOF, "chip_kind": "gpu"}
-    return TimedCall(setting=setting, model=model, latency_s=latency_s, demand=asked, **(made | changed))  # type: ignore[arg-type]
+    return TimedCall(setting=setting, model=model, latency_s=latency_s, work=asked, **(made | changed))  # type: ignore[arg-type]
 
 
 def additive(factor: float = 1.0, setting: Setting = BEAD, models: int = 40) -> list[TimedCall]:
@@ -40,5 +40,5 @@ def additive(factor: float = 1.0, setting: Setting = BEAD, models: int = 40) -> 
     for k in range(models):
         gflop, moved = 1.0 + k, 1.0 + (7 * k) % 11
         seconds = np.hypot(factor * (2 * gflop + 1.5 * moved), 1.0) * 1e-3
-        made.append(call(f"net{k}", float(seconds), demand(gflop, moved), setting))
+        made.append(call(f"net{k}", float(seconds), work(gflop, moved), setting))
     return made

@@ -11,7 +11,7 @@ import numpy as np
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE, LAYER_KINDS, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.predicting.prediction import GPU, origin
-from measure.predicting.prediction_terms import Demand, LayerRoof
+from measure.predicting.prediction_terms import CallWork, LayerRoof
 from measure.predicting.records import pool_of
 from measure.predicting.timings import rate_of
 from report import display
@@ -20,7 +20,7 @@ from report.paper import Paper
 
 UNIT_ROOF = LayerRoof(1.0, 1.0, 1.0)  # terms at 1 FLOP/s and 1 B/s are FLOP and bytes
 ONES = np.ones(len(LAYER_KINDS))
-ONE_OF_EACH = Demand(1, ONES, ONES, 1, 1.0, 1.0, 1.0, fresh_byte=1.0)  # no quantity of a call is 0
+ONE_OF_EACH = CallWork(1, ONES, ONES, 1, 1.0, 1.0, 1.0, fresh_byte=1.0)  # no quantity of a call is 0
 SAME_WORK = 0.01  # a timed call is of the counted model if their FLOP differ by no more than this share
 
 
@@ -72,11 +72,11 @@ def choices(paper: Paper) -> dict[str, Any]:
     measured: dict[str, float] = {}
     places = {device.name: at for at, device in enumerate(devices)}
     for timed in predictions.timed:
-        (name, _, _, precision, variant, phase), batch = timed.setting, timed.demand.batch
+        (name, _, _, precision, variant, phase), batch = timed.setting, timed.work.batch
         call = calls.get((timed.model, batch, PRECISION_BYTE[stored_as(precision)], phase))
         if call is None or timed.copied or variant != EAGER or name not in places:
             continue
-        if abs(timed.demand.flop.sum() - call.flop.sum()) <= SAME_WORK * call.flop.sum():
+        if abs(timed.work.flop.sum() - call.flop.sum()) <= SAME_WORK * call.flop.sum():
             cell = f"{places[name]},{timed.model},{batch},{precision},{phase}"
             measured[cell] = min(measured.get(cell, inf), timed.latency_s)
     return {

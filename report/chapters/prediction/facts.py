@@ -9,7 +9,7 @@ from measure.domain.models import DECODE, PREFILL
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting import records as tables
 from measure.predicting.prediction import DATASHEET, GPU, Basis
-from measure.predicting.prediction_terms import MICROSECOND, Demand, PredictedDevice
+from measure.predicting.prediction_terms import MICROSECOND, CallWork, PredictedDevice
 from measure.predicting.records import ALL, BY_DEVICE, BY_FAMILY, OURS, pool_of
 from report.facts import Facts, missing, sourced
 from report.paper import LOWER_PRECISIONS, Paper, published
@@ -164,7 +164,7 @@ def _tokens(paper: Paper) -> Tokens:
 
 
 @cache
-def predict(paper: Paper, model: str, device: PredictedDevice) -> tuple[Demand, Basis] | None:
+def predict(paper: Paper, model: str, device: PredictedDevice) -> tuple[CallWork, Basis] | None:
     """Return a forward pass at ``PRECISION`` and ``BATCH`` and what its time on a device follows from.
 
     None if it was not counted or nothing was fitted.

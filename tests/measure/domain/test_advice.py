@@ -5,7 +5,7 @@ from helpers.cells import timed
 from helpers.rows import ENVIRONMENT, profile
 
 from measure.domain.advice import advise
-from measure.domain.model_work import LayerDemand
+from measure.domain.model_work import LayerWork
 
 BASE = timed(latency_s=1.0)  # 0.9 to 1.1 s
 PROFILE = replace(profile("alexnet"), plain_s=1.0, system_s=0.1)  # of two threads: 5 %
@@ -14,7 +14,7 @@ CUDA = replace(ENVIRONMENT, device="cuda", capability="7.5")
 
 def advised(*cells, profile=PROFILE, kind="convolution", environment=ENVIRONMENT):
     times_s = ((kind, 0.75), ("other", 0.25))
-    layers = [LayerDemand("path", "Type", *of, 1, 0, 0, 0, None, time_s, None) for *of, time_s in times_s]
+    layers = [LayerWork("path", "Type", *of, 1, 0, 0, 0, None, time_s, None) for *of, time_s in times_s]
     return advise(BASE, [BASE, *cells], profile, layers, environment)
 
 

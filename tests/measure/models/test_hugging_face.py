@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from measure.counting.count import count
-from measure.domain.model_work import beyond_weights, layer_demands
+from measure.domain.model_work import beyond_weights, layer_work
 from measure.domain.roofs import machine_roof
 from measure.errors import UserError
 from measure.models import catalog
@@ -123,11 +123,11 @@ def test_most_of_a_decode_may_not_come_from_its_weights(tmp_path):
     """Latent attention projects its cache anew: 33 tokens instead of one, in each of 2 layers."""
     settings = DECODERS["deepseek_v3"].settings
     (model,) = catalog.find([f"{write(tmp_path, 'deepseek_v3', {**SIZES, **settings})}_decode_32"])
-    layers = layer_demands(count(model, BATCH).layers, "fp32", machine_roof([]), [])
+    layers = layer_work(count(model, BATCH).layers, "fp32", machine_roof([]), [])
     again, attention = 2 * BATCH * 32 * 8 * 4 * 8, 4 * BATCH * 33 * 4 * (6 + 4) // 2
     assert beyond_weights(layers, BATCH) == 2 * (again + attention)
     (tied,) = catalog.find(["hf:gpt2_decode_7"])  # its head has the weights of the embedding
-    layers = layer_demands(count(tied, BATCH).layers, "fp32", machine_roof([]), [])
+    layers = layer_work(count(tied, BATCH).layers, "fp32", machine_roof([]), [])
     assert beyond_weights(layers, BATCH) == 12 * 4 * BATCH * 8 * 768
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.calls import BEAD, ROOF, demand
+from helpers.calls import BEAD, ROOF, work
 from helpers.places import ROOT
 
 from measure.cache import table
@@ -74,7 +74,7 @@ def chip(name, kind="gpu"):
 
 def predict(device, batch=8, precision="fp16", predictor=PREDICTOR, **asked):
     basis = predictor.basis(device, precision, EAGER, INFERENCE, **asked)
-    return basis and basis.predict(demand(4.0, moved=2.0, batch=batch))
+    return basis and basis.predict(work(4.0, moved=2.0, batch=batch))
 
 
 MADE = (2 * 4 + 1.5 * 2) * 1e-3
@@ -103,7 +103,7 @@ def test_a_device_with_many_timed_models_has_its_own_fit():
     ],
 )
 def test_a_device_with_few_times_or_none(name, known, basis, models, factor, within):
-    asked = demand(4.0, moved=2.0)
+    asked = work(4.0, moved=2.0)
     found = predict(chip(name), known=[(asked, np.hypot(each * MADE, LAUNCHED)) for each in known])
     assert (found.basis, found.timed_models) == (basis, models)
     assert found.likely_s == pytest.approx(np.hypot(factor * MADE, LAUNCHED), rel=0.06)
@@ -173,7 +173,7 @@ def test_a_network_timed_elsewhere_has_a_factor_and_same_roof():
     oak = NetworkFactor(POOL.device, POOL.precision, POOL.phase, "oak", 1.4)
     predictor = Predictor(ROWS, ERRORS, [oak])
     basis = predictor.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE)
-    asked = demand(4.0, moved=2.0)
+    asked = work(4.0, moved=2.0)
     found, other = (basis.predict(each) for each in (replace(asked, network="oak"), asked))
     assert found.likely_s == pytest.approx(np.hypot(1.4 * MADE, LAUNCHED))
     assert other.likely_s == pytest.approx(np.hypot(MADE, LAUNCHED))
@@ -186,7 +186,7 @@ def test_a_network_timed_elsewhere_has_a_factor_and_same_roof():
 
 
 def test_known_times_tell_their_host_unless_one_is_named():
-    light = demand(0.1, moved=0.1)  # launches of 3 ms hide the device
+    light = work(0.1, moved=0.1)  # launches of 3 ms hide the device
     known = [(light, 2 * LAUNCHED)] * 3
     found = PREDICTOR.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE, known=known)
     assert found.host_us == pytest.approx(60, rel=0.1)
@@ -196,7 +196,7 @@ def test_known_times_tell_their_host_unless_one_is_named():
 def test_language_models_need_serving_data_not_a_chips_images():
     basis = PREDICTOR.basis(chip("Bead 2"), "fp16", EAGER, INFERENCE, DECODING)
     assert (basis.coefficients[0], basis.host_us, basis.interval(DECODING, 1)) == (0.1 * 2.0, 0, 1.5)
-    assert basis.predict(demand(4.0)).variant == "served"  # not eager
+    assert basis.predict(work(4.0)).variant == "served"  # not eager
 
 
 def test_without_a_rate_or_a_fit_there_is_no_prediction():

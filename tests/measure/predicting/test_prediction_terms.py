@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from helpers.calls import ROOF, demand
+from helpers.calls import ROOF, work
 from helpers.rows import ENVIRONMENT, machine_in, roof_measurement
 
 from measure.cache import table
@@ -43,12 +43,12 @@ TIMES = dict.fromkeys(TERMS, 0.0) | {
     ],
 )
 def test_terms_are_times_at_the_roof_and_beside_it(chip_kind, how, changed, launch_s):
-    asked = replace(demand(3.0, moved=2.0), fresh_byte=2e6)
+    asked = replace(work(3.0, moved=2.0), fresh_byte=2e6)
     terms, found_s = asked.terms(ROOF, chip_kind, 10.0, "compiled" in how, "copied" in how)
     assert dict(zip(TERMS, terms, strict=True)) == pytest.approx(TIMES | changed)
     assert found_s == pytest.approx(launch_s)
     # The least time is the roofline: 3 ms of arithmetic, or 0.5 ms for the footprint of 50 MB
-    assert [demand(gflop).least_s(ROOF) for gflop in (3.0, 0.1)] == pytest.approx([3e-3, 5e-4])
+    assert [work(gflop).least_s(ROOF) for gflop in (3.0, 0.1)] == pytest.approx([3e-3, 5e-4])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_terms_are_times_at_the_roof_and_beside_it(chip_kind, how, changed, laun
     ],
 )
 def test_a_network_is_sorted_by_its_work_unless_it_has_no_images(kinds, family, sort):
-    asked = demand(0.0, family=family)
+    asked = work(0.0, family=family)
     for kind, gflop in kinds.items():
         asked.flop[PLACE[kind]] = 1e9 * gflop
     assert asked.sort == sort

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.calls import BEAD, COSTS, HOST, additive, call, demand
+from helpers.calls import BEAD, COSTS, HOST, additive, call, work
 
 from measure.predicting import records as predictions
 from measure.predicting import study
@@ -18,7 +18,7 @@ def found():
     aside = BEAD._replace(device=study.ASIDE[0])
     calls = [*additive(models=120), *additive(1.3, COG, models=90), *additive(1.2, aside, models=30)]
     named = zip(study.KNOWN[:5], additive(1.3, COG)[5::7], strict=True)
-    calls += [replace(one, demand=replace(one.demand, network=name)) for name, one in named]
+    calls += [replace(one, work=replace(one.work, network=name)) for name, one in named]
     return study.study(calls, COSTS, lambda _: None)
 
 
@@ -54,9 +54,9 @@ def test_what_was_left_out_is_predicted_from_the_rest(found):
 
 def test_a_networks_factor_is_the_shrunk_median_of_all_devices():
     """Each network of Cog 3 takes 1.3 times as long as on Bead 2, and ``odd`` 1.5 times as long as both let expect."""
-    odd = [call("odd", float(np.hypot(1.5 * factor * 11.5e-3, 1e-3)), demand(5.0), each) for factor, each in
+    odd = [call("odd", float(np.hypot(1.5 * factor * 11.5e-3, 1e-3)), work(5.0), each) for factor, each in
            ((1.0, BEAD), (1.3, COG))]  # fmt: skip
-    timed = rows_of([*additive(), *additive(1.3, COG), *odd, call("hidden", 1e-3, demand(0.01), BEAD)], COSTS)
+    timed = rows_of([*additive(), *additive(1.3, COG), *odd, call("hidden", 1e-3, work(0.01), BEAD)], COSTS)
     of_pool = np.zeros(len(TERMS))
     of_pool[TERMS.index("convolution arithmetic")], of_pool[TERMS.index("other memory")] = 2.0, 1.5
     factors = study.network_factors(timed, of_pool)
@@ -67,7 +67,7 @@ def test_a_networks_factor_is_the_shrunk_median_of_all_devices():
 
 
 def resnet(setting, factor=1.0):
-    return call("resnet50", factor * 11.5e-3, demand(5.0, moved=1.0 / 3), setting)  # 2 * 5 + 1.5 / 3 + 1 = 11.5 ms
+    return call("resnet50", factor * 11.5e-3, work(5.0, moved=1.0 / 3), setting)  # 2 * 5 + 1.5 / 3 + 1 = 11.5 ms
 
 
 def test_each_row_is_left_out_once_and_with_its_label():
@@ -79,8 +79,8 @@ def test_each_row_is_left_out_once_and_with_its_label():
 
 
 def test_simple_estimates_say_what_they_are_called():
-    known = rows_of([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))], COSTS)
-    asked = rows_of([call("three", 1.0, demand(9.0, moved=12.0))], COSTS)
+    known = rows_of([call("one", 6e-3, work(3.0)), call("two", 12e-3, work(6.0))], COSTS)
+    asked = rows_of([call("three", 1.0, work(9.0, moved=12.0))], COSTS)
     checks = study.check(BY_DEVICE, np.ones(len(TERMS)), asked, known)
     likely_s = {check.method[0]: 1.0 / check.ratio[0] for check in checks}
     # Both took twice their FLOP at the peak
@@ -98,7 +98,7 @@ def test_a_slower_device_is_off_by_that_until_one_time_is_known():
 
 
 def checked(ratios, setting=BEAD):
-    calls = [call(f"net{k}", 1.0, demand(1.0, batch=1 if k < 4 else 32), setting) for k in range(len(ratios))]
+    calls = [call(f"net{k}", 1.0, work(1.0, batch=1 if k < 4 else 32), setting) for k in range(len(ratios))]
     return rows_of(calls, COSTS).assign(left_out=BY_DEVICE, method=OURS, ratio=ratios)
 
 

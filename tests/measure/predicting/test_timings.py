@@ -8,7 +8,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from helpers.calls import BEAD, COSTS, additive, call, demand
+from helpers.calls import BEAD, COSTS, additive, call, work
 from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, run, samples, workload
 from helpers.world import WORLD
 
@@ -76,10 +76,10 @@ def test_a_network_has_one_name_in_all_libraries(model, network):
 def test_a_published_row_is_a_timed_call(data):
     (found,) = published(data, bf16())
     assert found.setting == Setting("Bead 2", "epoch_hw", "2.4", "bf16", "eager", INFERENCE)
-    assert (found.model, found.demand.family, found.latency_s, found.chip_kind) == (OAK, "oak", 0.01, "gpu")
+    assert (found.model, found.work.family, found.latency_s, found.chip_kind) == (OAK, "oak", 0.01, "gpu")
     assert found.roof == LayerRoof(1e14, 1e12, 1e14)
     assert not found.copied
-    asked = found.demand
+    asked = found.work
     # 8 inputs of 2 GFLOP; at two bytes an element half of 9 + 7 * 5 MB and of 8 * 8 MB
     assert (asked.batch, asked.calls) == (8, 30)
     assert asked.flop[CONVOLUTION] == asked.flop.sum() == 16e9
@@ -105,7 +105,7 @@ def test_columns_of_a_row_are_conditions_of_the_call(data, changed, expected):
     (found,) = published(data, bf16(**changed))
     assert {name: getattr(found.setting, name, getattr(found, name, None)) for name in expected} == expected
     if changed == {"autocast": None}:
-        asked = found.demand
+        asked = found.work
         assert (asked.byte.sum(), asked.parameter_byte, asked.footprint_byte) == (108e6, 4e6, 36e6)
 
 
@@ -113,9 +113,9 @@ def test_a_published_training_step_has_both_passes(data):
     (found,) = published(data, bf16(phase=STEP, batch=2))
     assert found.setting.phase == STEP
     # 2 * (2 + 4) GFLOP; at two bytes half of 9 + 5 and 12 + 10 MB; twice 4 + 2 * (1 + 3) MB
-    assert (found.demand.flop.sum(), found.demand.calls) == (12e9, 45)
-    assert (found.demand.byte[CONVOLUTION], found.demand.byte[ACTIVATION]) == (18e6, 8e6)
-    assert found.demand.footprint_byte == 12e6
+    assert (found.work.flop.sum(), found.work.calls) == (12e9, 45)
+    assert (found.work.byte[CONVOLUTION], found.work.byte[ACTIVATION]) == (18e6, 8e6)
+    assert found.work.footprint_byte == 12e6
 
 
 def test_a_row_without_a_roof_or_a_count_is_passed_over(data):
@@ -179,10 +179,10 @@ def test_a_cell_on_a_machine_with_a_roof_is_a_timed_call(machine):
     assert set(found) == {INFERENCE}
     forward = found[INFERENCE]
     assert forward.setting == Setting("bench", "measured", ENVIRONMENT.torch, "fp32", "eager", INFERENCE)
-    assert (forward.model, forward.demand.family, forward.demand.batch, forward.chip_kind) == ("net", "plain", 1, "cpu")
+    assert (forward.model, forward.work.family, forward.work.batch, forward.chip_kind) == ("net", "plain", 1, "cpu")
     assert forward.latency_s == pytest.approx(1.1)
     assert forward.roof == LayerRoof(2048, 300, 2048)
-    assert forward.demand.flop.sum() == 20
+    assert forward.work.flop.sum() == 20
 
 
 @pytest.mark.parametrize(("byte", "fresh_byte"), [(2 * 2**25, 0), (2 * 2**25 + 2, 2 * (2**25 + 1))])
@@ -217,15 +217,13 @@ def test_times_without_tf32_are_none_of_a_chip_that_has_it(machine, data):
 def test_a_measured_step_has_both_passes_and_needs_a_roof(machine):
     MachineFolder(machine, "bench").put_run(run(phase=STEP), samples(3, phase=STEP))
     (step,) = (each for each in timings.read(machine) if each.setting.phase == STEP)
-    assert step.demand.calls == 9
+    assert step.work.calls == 9
     (machine / "machines" / "bench" / "roofs.csv").unlink()
     assert timings.read(machine) == []
 
 
 def test_a_settings_say_grows_with_the_root_of_its_rows():
-    timed = rows_of(
-        [*additive(models=16), call("timm:lone.a1", 1.0, demand(1.0), BEAD._replace(device="Cog 3"))], COSTS
-    )
+    timed = rows_of([*additive(models=16), call("timm:lone.a1", 1.0, work(1.0), BEAD._replace(device="Cog 3"))], COSTS)
     assert timed.network[-2:].tolist() == ["net15", "lone"]  # without the library and the weights
     weights = study.weights(timed)
     # 16 rows count as the root of 16: a quarter as much each as the lone one, and 1 in the mean
@@ -235,7 +233,7 @@ def test_a_settings_say_grows_with_the_root_of_its_rows():
 
 def measured_on(device, batch, latency_s, software="2.14.0", **changed):
     setting = Setting(device, HERE, software, "bf16", "eager", INFERENCE)
-    return call(f"net{batch}", latency_s, demand(1.0, batch=batch), setting, machine=device, **changed)
+    return call(f"net{batch}", latency_s, work(1.0, batch=batch), setting, machine=device, **changed)
 
 
 def test_a_hosts_launches_are_those_of_its_smallest_batch():
@@ -245,7 +243,7 @@ def test_a_hosts_launches_are_those_of_its_smallest_batch():
         measured_on("old", 1, 1e-3, "2.9.1"),
         measured_on("slow", 1, 4e-3),
         measured_on("chip", 1, 1.0, chip_kind="cpu"),  # its own host
-        call("net", 1.0, demand(1.0), BEAD._replace(variant="torch.compile")),  # whose host nobody knows
+        call("net", 1.0, work(1.0), BEAD._replace(variant="torch.compile")),  # whose host nobody knows
     ]
     costs = timings.launch_costs(calls)
     hosts = timings.hosts_of(costs.items())
@@ -261,11 +259,11 @@ def test_a_hosts_launches_are_those_of_its_smallest_batch():
 def test_the_host_of_published_timings_takes_the_least_time():
     step = BEAD._replace(phase=STEP)
     calls = [
-        call("slow", 9e-3, demand(1.0), BEAD),  # 90 us for each of 100 operators
-        call("quick", 4e-3, demand(1.0), BEAD._replace(precision="fp32")),  # 40 us
-        call("fused", 1e-3, demand(1.0), BEAD._replace(variant="torch.compile")),
-        call("slow", 20e-3, demand(1.0), step),
-        call("slow", 9e-3, demand(1.0), BEAD._replace(device="Cog 3")),  # another host
+        call("slow", 9e-3, work(1.0), BEAD),  # 90 us for each of 100 operators
+        call("quick", 4e-3, work(1.0), BEAD._replace(precision="fp32")),  # 40 us
+        call("fused", 1e-3, work(1.0), BEAD._replace(variant="torch.compile")),
+        call("slow", 20e-3, work(1.0), step),
+        call("slow", 9e-3, work(1.0), BEAD._replace(device="Cog 3")),  # another host
     ]
     costs = timings.launch_costs(calls)
     assert timings.hosts_of(costs.items())["", INFERENCE] == timings.HOST_US == 25

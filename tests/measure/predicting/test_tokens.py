@@ -15,7 +15,7 @@ SMALL = Size((PREFILL, DECODE), 8, 3, 4, 2, 16, 100, 64)
 
 
 def test_a_token_reads_the_parameters_and_half_of_the_cache():
-    found = timings.demand_of_tokens(SMALL, DECODE, 10)
+    found = timings.work_of_tokens(SMALL, DECODE, 10)
     assert found.parameter_byte == 2 * (3 * 576 + 800)
     assert found.flop[PLACE["linear"]] == 2 * (3 * 576 + 800)
     # Keys and values of 5 tokens, 4 wide, in three layers; a score and a sum for each of 8
@@ -25,7 +25,7 @@ def test_a_token_reads_the_parameters_and_half_of_the_cache():
 
 
 def test_a_prompt_reads_the_parameters_once_and_scores_one_token():
-    found = timings.demand_of_tokens(SMALL, PREFILL, 10)
+    found = timings.work_of_tokens(SMALL, PREFILL, 10)
     assert found.flop[PLACE["linear"]] == 2 * (10 * 3 * 576 + 800)
     assert found.flop[PLACE["attention"]] == 4 * 10 * 10 * 8 * 3
     assert found.byte[PLACE["other"]] == 4 * 2 * 4 * 10 * 10 * 3  # four heads' scores, written and read
@@ -35,7 +35,7 @@ def test_the_sizes_are_those_of_the_published_models():
     # 16.06 GB at 16 bits with the embedding of 128,256 by 4,096, which no token reads but for its row
     size = timings.LLAMAS["LLaMA 3 8B"]
     embedding = 2 * size.vocabulary * size.width
-    assert timings.demand_of_tokens(size, DECODE, 1).parameter_byte + embedding == pytest.approx(16.06e9, rel=1e-3)
+    assert timings.work_of_tokens(size, DECODE, 1).parameter_byte + embedding == pytest.approx(16.06e9, rel=1e-3)
 
 
 def test_a_published_rate_is_a_timed_call(tmp_path):

@@ -8,7 +8,7 @@ from helpers.rows import ENVIRONMENT, layer, operator_time, profile, roof_measur
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads
 from measure.domain.advice import Advice
-from measure.domain.model_work import demands, layer_demands, reached
+from measure.domain.model_work import cell_work, layer_work, reached
 from measure.domain.roofs import Roof
 from measure.domain.workload_records import Workload
 from measure.errors import UserError
@@ -88,8 +88,8 @@ AT_WORK = {"advice": Advice("compile", gain=1.5), "layers": LAYERS, "operators":
 
 def answered(*cells, advice=None, rates=RATES, layers=(), operators=()):
     """An answer for 500 MFLOP on 100 MB: 5 FLOP/B, under the slope of the roof."""
-    asked = demands([COUNTED], rates, ["fp32"])
-    held = layer_demands(layers, "fp32", rates, operators)
+    asked = cell_work([COUNTED], rates, ["fp32"])
+    held = layer_work(layers, "fp32", rates, operators)
     return ModelAnswer("alexnet", "3x2x2", ENVIRONMENT, rates, asked, reached(cells, asked), held, advice)
 
 
