@@ -9,19 +9,20 @@ TURNS = 15  # the factors and the weights of outliers settle within this many ro
 TUNING = 1.345  # Huber's constant: 95 % of the efficiency of least squares if the errors are normal
 TINY = 1e-12
 
-# Standard deviations of logarithms: of the time of a device and of its host's launches over what is expected, of each
-# coefficient of a pool and of a device besides, and of one time. Chosen on devices left out
+# Standard deviations of logarithms, chosen on devices left out. DEVICE and HOST: the time of a device and of its host's
+# launches over the expected one. OF_POOL and OF_DEVICE: each coefficient of a pool and of a device besides. NOISE: one
+# time
 DEVICE, HOST, OF_POOL, OF_DEVICE, NOISE = 0.5, 0.6, 0.6, 0.3, 0.08
 
-# What is expected without measurements, ``(terms,)``: layers run at their roofs; compilers would save a third of the
-# traffic of what they fuse; an operator takes 3 µs to launch, and a host moves 10 GB/s
+# The expectation without measurements, ``(terms,)``: layers run at their roofs; compilers would save a third of the
+# traffic of the layers that they fuse; an operator takes 3 µs to launch, and a host moves 10 GB/s
 AT_THE_ROOF = np.array([{UNFUSED: 0.3, LAUNCHES: 3.0, HOST_MEMORY: 0.1}.get(term, 1.0) for term in TERMS])
 
 
 def likely(coefficients: Numbers, terms: Numbers, launch_s: Numbers) -> Numbers:
     """Return the likely latencies (s) ``(rows,)`` of ``terms`` ``(rows, terms)`` and of a host's launches ``(rows,)``.
 
-    A host launches while the device works, and neither hides the other wholly: the sum is that of their squares.
+    A host launches while the device works, and neither hides the other wholly: their squares add up.
     """
     return np.hypot(np.maximum(terms @ coefficients, TINY), launch_s)
 
@@ -30,10 +31,10 @@ def fit(
     expected: Numbers, terms: Numbers, launch_s: Numbers, times: Numbers, spread: float = OF_DEVICE,
     weights: Numbers | float = 1.0, has_own_host: bool = False,
 ) -> tuple[Numbers, float]:  # fmt: skip
-    """Return coefficients ``(terms,)`` by which ``likely`` gives ``times`` ``(rows,)`` (s), and a factor on launches.
+    """Return the coefficients ``(terms,)`` that make ``likely`` give ``times`` ``(rows,)`` (s), and a launch factor.
 
     The factor is 1 unless the rows have a host of their own. Both are the likeliest, given that coefficients are spread
-    around the ``expected`` ones, together and by ``spread`` each: one row tells a common factor, many tell each
+    around the ``expected`` ones, together and by ``spread`` each: one row shows a common factor, many show each
     coefficient. Gauss-Newton steps in logarithms, with less weight on outliers (P. J. Huber, Robust Estimation of a
     Location Parameter, Annals of Mathematical Statistics 35 (1964), 73-101).
     """

@@ -1,4 +1,4 @@
-"""Predicts the latency of a call from the device's own fit, else from some times on it, else from its datasheet."""
+"""Predict the latency of a call from the device's own fit, else from some times on it, else from its datasheet."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,23 +31,23 @@ SERVED = "served"  # the variant of language models on GPUs: run by programs tha
 GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
 
 Part = tuple[str, str]  # a class of batch sizes and a sort of networks
-Known = tuple[CallWork, float]  # the work of a call and its latency (s)
+OwnTime = tuple[CallWork, float]  # the work of a call and its latency (s) on the predicted device
 
 
 def origin(basis: str, timed_models: int) -> str:
-    """Return what a prediction comes from, as tables print it."""
+    """Describe the basis of a prediction, as tables print it."""
     texts = {FITTED: f"{timed_models} models timed there", DATASHEET: "its datasheet"}
     return texts.get(basis, f"its datasheet, fitted to {timed_models} timed there")
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A call's least latency on a device, and its likely one with the 90 % interval.
+    """A call's least latency on a device, and its likely latency with the 90 % interval.
 
     The interval is None if the likely time is extrapolated: too few such networks were timed at such batch sizes on
-    such devices. ``bound`` limits the least time, ``costliest`` is the largest part of the likely one, ``timed_models``
-    counts the models timed on the device, ``host_us`` is an operator's launch on the host. ``fits`` compares the memory
-    of the call's tensors, without the context of CUDA and fragments; it is None if a memory is not known.
+    such devices. ``bound`` limits the least time, and ``costliest`` is the largest part of the likely time.
+    ``timed_models`` counts the models timed on the device. ``host_us`` is an operator's launch on the host. ``fits``
+    compares the memory of the call's tensors, without the context of CUDA and fragments; None if a memory is unknown.
     """
 
     chip: str
@@ -71,7 +71,7 @@ class Prediction:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """The order of chips everywhere: by likely time, after these the calls without an interval or too large."""
+        """The order of chips everywhere: by likely time. Calls without an interval, or too large, come last."""
         return self.fits is False or self.low_s is None, self.likely_s
 
 
@@ -79,8 +79,8 @@ class Prediction:
 class Basis:
     """The fit behind the predictions of a device under some conditions.
 
-    ``within`` has the factors that nine in ten latencies lie within, by part: on such a device, then on one that nobody
-    timed, which is wider. ``factors`` are of networks that other devices timed.
+    ``within`` has the factors that nine in ten latencies lie within, by part: first on such a device, then on an
+    untimed one, which is wider. ``factors`` are of networks that other devices timed.
     """
 
     device: PredictedDevice
@@ -95,7 +95,7 @@ class Basis:
     factors: Mapping[str, float]
 
     def parts(self, work: CallWork) -> tuple[Numbers, float]:
-        """Return the times (s) of a call's terms ``(terms,)``, and that of its launches on the host."""
+        """Return the times (s) of a call's terms ``(terms,)``, and the time of its launches on the host."""
         terms, launch_s = work.terms(self.roof, self.chip_kind, self.host_us, self.compiled)
         return self.factors.get(work.network, 1.0) * terms * self.coefficients, launch_s
 
@@ -111,7 +111,6 @@ class Basis:
         return None
 
     def predict(self, work: CallWork) -> Prediction:
-        """Return the latency of a call."""
         terms, launch_s = self.parts(work)
         least_s = work.least_s(self.roof)
         # The fit has no term for the footprint, and may have learned from calls that stayed in a cache
@@ -144,11 +143,11 @@ class Predictor:
                 self._timed_models[row.setting] = row.models
                 self._coefficients[row.setting][TERMS.index(row.term)] = row.value
         self._alike: dict[tuple[str, Setting], list[Setting]] = defaultdict(list)  # by device, and width and phase
-        for each in self._coefficients:
-            self._alike[each.device, pool_of(GPU, each.precision, each.phase)].append(each)
+        for setting in self._coefficients:
+            self._alike[setting.device, pool_of(GPU, setting.precision, setting.phase)].append(setting)
         self.factors: dict[Setting, dict[str, float]] = defaultdict(dict)
-        for of in networks:
-            self.factors[Setting(of.device, "", "", of.precision, "", of.phase)][of.network] = of.factor
+        for each in networks:
+            self.factors[Setting(each.device, "", "", each.precision, "", each.phase)][each.network] = each.factor
         self._within: dict[tuple[str, Setting], dict[Part, float]] = defaultdict(dict)
         for error in errors:
             if error.method == tables.OURS and error.within is not None:
@@ -156,7 +155,7 @@ class Predictor:
 
     @classmethod
     def read(cls, data: Path) -> "Predictor":
-        """Read what ``python -m measure fit`` wrote. Raises UserError where a cell is wrong."""
+        """Read the tables of ``python -m measure fit``. Raises UserError for an invalid cell."""
         return cls(
             table.read(file_of(Coefficient, data), Coefficient),
             table.read(file_of(PredictionError, data), PredictionError),
@@ -165,11 +164,11 @@ class Predictor:
 
     def basis(
         self, device: PredictedDevice, precision: str, variant: str, phase: str, sort: str = tables.CONVOLUTIONAL,
-        known: Sequence[Known] = (), host_us: float | None = None,
+        own_times: Sequence[OwnTime] = (), host_us: float | None = None,
     ) -> Basis | None:  # fmt: skip
         """Return the basis of a device's predictions; None without a rate at the precision, or without a fit.
 
-        ``known`` are calls on the device under the same conditions. The host is that of ``hosts`` unless ``host_us``
+        ``own_times`` are of calls under the same conditions. The host is the reference of ``hosts`` unless ``host_us``
         names another. A device of a kind that was never timed counts as a GPU, and has no interval.
         """
         roof, kind, compiled = device.layer_roof(precision), device.chip_kind, variant != EAGER
@@ -184,13 +183,13 @@ class Predictor:
         timed, coefficients, factors = self._timed_models[own], self._coefficients[own], self.factors[pool]
         host = 0.0 if kind in OWN_HOSTS else self.hosts["", phase] if host_us is None else host_us
         name, check = SCALED, (tables.FIVE_KNOWN, pool)
-        if known:
-            calls = [each.terms(roof, kind, host, compiled) for each, _ in known]
-            of_networks = np.array([[factors.get(each.network, 1.0)] for each, _ in known])
+        if own_times:
+            calls = [work.terms(roof, kind, host, compiled) for work, _ in own_times]
+            of_networks = np.array([[factors.get(work.network, 1.0)] for work, _ in own_times])
             terms, launch_s = (np.array(each) for each in zip(*calls, strict=True))
-            times = np.array([seconds for _, seconds in known])
+            times = np.array([seconds for _, seconds in own_times])
             coefficients, factor = fit(coefficients, of_networks * terms, launch_s, times, has_own_host=host_us is None)
-            timed, host = len(known), host * factor
+            timed, host = len(own_times), host * factor
             check = (tables.FIVE_KNOWN if timed >= tables.KNOWN_TIMES else tables.ONE_KNOWN), pool
         elif own == pool:
             timed, name, check = 0, DATASHEET, (tables.BY_DEVICE, pool)
@@ -200,7 +199,7 @@ class Predictor:
         return Basis(device, name, timed, coefficients, roof, kind, compiled, host, within, factors)
 
     def _nearest(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
-        """Return the setting of a device whose timings are nearest to the asked: precision, variant, newest torch."""
+        """Return the device's setting with this variant and precision, or the nearest to them with the newest torch."""
         return max(
             self._alike.get((device, pool_of(GPU, precision, phase)), ()),
             key=lambda each: (

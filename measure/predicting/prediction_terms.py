@@ -25,19 +25,18 @@ EXPERTS = PLACE["experts"]
 MATRICES = [PLACE[kind] for kind in ("linear", "attention", "experts", "recurrent")]
 PRODUCTS = [CONVOLUTION, DEPTHWISE_PLACE, *MATRICES, PLACE["embedding"]]  # they read parameters
 FUSED = [PLACE[kind] for kind in ("normalisation", "activation", "other")]  # compilers fuse these into their neighbours
-ELSE = [*FUSED, PLACE["pooling"]]
 MICROSECOND, NANOSECOND = 1e-6, 1e-9
 COMPILED_LAUNCHES = 0.3  # kernels that a compiled network launches, over the operators of eager mode
 DECODING_FLOP = 32  # FLOP per byte of parameters: with fewer, reading these takes the time on any chip
-DEPTHWISE_SHARE = 0.01  # of the FLOP, from which a network counts as one of depthwise convolutions
+DEPTHWISE_SHARE = 0.01  # of the FLOP: a network with more counts as one of depthwise convolutions
 TOKENS = "tokens"  # the kind of a language model served on a GPU, by a program that launches with little delay
-OWN_HOSTS = ("cpu", "soc", TOKENS)  # the kinds of chips whose launches are a term of their own
+OWN_HOSTS = ("cpu", "soc", TOKENS)  # these kinds of chips have launches as a term of their own
 CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}  # the kind of chip behind each of torch's devices
 
 
 @dataclass(frozen=True)
 class LayerRoof(Roofline):
-    """A roofline whose convolutions have a peak (FLOP/s) of their own."""
+    """A roofline with a second peak (FLOP/s), of convolutions."""
 
     convolution_flop_per_s: float
 
@@ -53,8 +52,8 @@ class LayerRoof(Roofline):
 class ExpertBytes:
     """Bytes of the experts' parameters, and how many of them a call reads.
 
-    Routing decides: ``least`` if all tokens go to the same experts, ``expected`` if each token draws its experts at
-    random, ``most`` if tokens share as few as possible.
+    Routing decides. A call reads ``least`` if all tokens go to the same experts, ``expected`` if each token draws its
+    experts at random, and ``most`` if tokens share as few as possible.
     """
 
     parameter: float
@@ -64,7 +63,7 @@ class ExpertBytes:
 
     @classmethod
     def of(cls, parameter_byte: float, share: float, tokens: int) -> "ExpertBytes":
-        """Return the bytes if each of some ``tokens`` goes to a ``share`` of the experts, such as 2 of 8."""
+        """Return the bytes if each token goes to a ``share`` of the experts, such as 2 of 8."""
         expected = 1.0 - (1.0 - share) ** tokens
         return cls(parameter_byte, *(parameter_byte * part for part in (share, expected, min(1.0, share * tokens))))
 
@@ -73,11 +72,10 @@ class ExpertBytes:
 class CallWork:
     """The work of a call on a batch; a training step has forward and backward pass together.
 
-    ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``, ``calls`` counts operators,
+    ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``. ``calls`` counts operators.
     ``footprint_byte`` is parameters, inputs and activations, each once, with the fewest experts that routing can name;
-    ``byte`` has as many as random routing names. ``fresh_byte`` is the outputs that a C library maps anew, and
-    ``peak_byte`` is the memory of the call, None if it is not known. ``network`` is the name under which other devices
-    timed it.
+    ``byte`` has as many as random routing names. ``fresh_byte`` is the outputs that a C library maps anew.
+    ``peak_byte`` is the memory of the call, None if unknown. Other devices timed the call as ``network``.
     """
 
     batch: int
@@ -95,7 +93,7 @@ class CallWork:
     experts: ExpertBytes | None = None
 
     def least_s(self, roof: LayerRoof) -> float:
-        """Return the least time (s) on a device with this roof (Williams et al. 2009)."""
+        """Return the least time (s) under this roof (Williams et al. 2009)."""
         return max(float(self.arithmetic_s(roof).sum()), self.footprint_byte / float(roof.bandwidth_byte_per_s))
 
     def arithmetic_s(self, roof: LayerRoof) -> Numbers:
@@ -111,8 +109,8 @@ class CallWork:
     ) -> tuple[Numbers, float]:
         """Return the ``TERMS`` of the call's latency (s) ``(terms,)``, and the time (s) of its launches on the host.
 
-        A device that is its own host has launches as a term, in microseconds. ``copied`` means that the time includes
-        the input's copy. Only CPUs get fresh pages.
+        A device that is its own host has launches as a term, in microseconds. ``copied``: the time includes the
+        input's copy. Only CPUs get fresh pages.
         """
         flop_s, byte_s = self.arithmetic_s(roof), self.memory_s(roof)
         launch_us = self.calls * MICROSECOND * (COMPILED_LAUNCHES if compiled else 1.0)
@@ -122,7 +120,7 @@ class CallWork:
             flop_s[DEPTHWISE_PLACE],
             flop_s[MATRICES].sum(),
             byte_s[PRODUCTS].sum(),
-            byte_s[ELSE].sum(),
+            byte_s[[*FUSED, PLACE["pooling"]]].sum(),
             0.0 if compiled else byte_s[FUSED].sum(),
             launch_us * is_host,
             NANOSECOND * (self.input_byte * copied + self.fresh_byte * (chip_kind == "cpu")),
@@ -131,10 +129,9 @@ class CallWork:
 
     @cached_property
     def sort(self) -> str:
-        """The sort of network, by its family if it reads no images, else by its work."""
+        """The sort of network, by its work if it reads images, else by its family."""
         if self.family == LANGUAGE:
-            reads_parameters = self.flop.sum() < DECODING_FLOP * self.parameter_byte
-            return DECODING if reads_parameters else LANGUAGE
+            return DECODING if self.flop.sum() < DECODING_FLOP * self.parameter_byte else LANGUAGE
         if self.family == AUDIO:
             return AUDIO
         if self.flop[DEPTHWISE_PLACE] > DEPTHWISE_SHARE * self.flop.sum():
@@ -144,7 +141,7 @@ class CallWork:
 
 @dataclass(frozen=True, eq=False)
 class PredictedDevice:
-    """A chip or a machine: its roof with a bandwidth, and its memory (B) if known."""
+    """A chip or a machine: its roof with a bandwidth, and its memory (B), None if unknown."""
 
     name: str
     chip_kind: str
@@ -154,8 +151,8 @@ class PredictedDevice:
     def layer_roof(self, precision: str, serves: bool = False) -> LayerRoof | None:
         """Return the roof at a precision; None without a rate at it. torch runs fp32 convolutions in TF32 if it can.
 
-        A program that ``serves`` language models at fp16 accumulates in fp16. Tensor cores do that at half their rate
-        at int8, also those that are slower with fp32 accumulation.
+        A program that ``serves`` language models at fp16 accumulates in fp16. Tensor cores do that at half their int8
+        rate, even if they are slower with fp32 accumulation.
         """
         roofline = self.roof.at(precision)
         if roofline is None:
@@ -168,7 +165,7 @@ class PredictedDevice:
 
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
-    """Return the chips of ``chips.csv`` by each of their folded names."""
+    """Return the chips of ``chips.csv``, each under all its folded names."""
     by_name, devices = rows_by_name(read_both(Chip, data)), {}
     for chip in {rows[0].chip for rows in by_name.values()}:
         rows = by_name[fold_name(chip)]
@@ -178,7 +175,7 @@ def of_chips(data: Path) -> dict[str, PredictedDevice]:
 
 
 def of_machines(data: Path) -> Iterator[tuple[MachineFolder, Environment, PredictedDevice]]:
-    """Yield each machine with its newest environment and the device with its roofs; skip machines without roofs."""
+    """Yield each machine with its newest environment and its device; skip machines without roofs."""
     for name in machine_names(data):
         folder = MachineFolder(data, name)
         environment = folder.newest_environment()

@@ -1,4 +1,4 @@
-"""The tables of how latencies are predicted: ``python -m measure fit`` writes them from timings and counts."""
+"""The tables behind predicted latencies: ``python -m measure fit`` writes them from timings and counts."""
 
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -23,7 +23,7 @@ OURS, LIKE_FLOP, LIKE_ROOFLINE = METHODS = "terms", "FLOP over peak", "roofline"
 # First and last batch size of each class that has errors of its own
 ALL = "all"
 BATCH_CLASSES = {"1": (1, 1), "2 to 15": (2, 15), "16 to 127": (16, 127), "128 and more": (128, 10**9)}
-SOME = 20  # models from which a setting is checked by itself
+SOME = 20  # a setting with so many models is checked by itself
 KNOWN_TIMES = 5  # of a device left out, for the intervals of several known times
 # The sorts of networks that have errors of their own: by their work if they read images; decoding is of one token
 SORTS = DENSE, DEPTHWISE, CONVOLUTIONAL, LANGUAGE, DECODING, AUDIO = (
@@ -35,7 +35,7 @@ POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip", "tok
 HALF = "16 bits"  # the precision of a pool of fp16 and bf16, which chips compute alike
 HERE = "measured"  # the source of this program's timings
 COUNTED = "prediction/counted"  # the folder of counts that no paper shows
-ANY = "any"  # the precision of a host, which launches alike at all
+ANY = "any"  # the precision of a host, because it launches alike at all precisions
 
 
 class Setting(NamedTuple):
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
 
 
 def pool_of(chip_kind: str, precision: str, phase: str) -> Setting:
-    """Return the setting of all devices of a kind, at precisions of equal width."""
+    """Return the setting that all devices of a kind share, at precisions of equal width."""
     bits = FULL_PRECISION if stored_as(precision) == FULL_PRECISION else HALF
     return Setting(POOLS.get(chip_kind, f"any {chip_kind}"), "", "", bits, "", phase)
 

@@ -1,8 +1,8 @@
-"""Fits settings and pools of timed calls, and checks each fit by predicting calls that it leaves out.
+"""Fit settings and pools of timed calls, and check each fit on calls that it leaves out.
 
-Timed calls are frames of one row each: the ``TERMS`` and ``launch_s`` (s), ``latency_s``, the times of the simpler
-estimates (``BASELINES``), and what they are grouped by. Checked ones also have what was ``left_out``, the ``method``,
-and the ``ratio`` of latency to prediction.
+Timed calls are frames with one row per call: the ``TERMS`` and ``launch_s`` (s), ``latency_s``, the times of the
+simpler estimates (``BASELINES``), and the columns that group them. Checked rows also have ``left_out``, ``method`` and
+``ratio``, the latency over its prediction.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,39 +23,39 @@ KNOWN = (
     "resnet50", "vgg16", "densenet121", "squeezenet1_0", "mobilenet_v2", "mobilenetv2_100", "mnasnet1_0", "resnet18",
 )  # fmt: skip
 NINE = 0.9  # the share of latencies within an interval, and of the errors below the upper one
-FEWEST = 4  # other devices or models whose ratios make an interval
-# An interval of n models is that of a share of NINE * (1 + 1/n): a new model is as likely to be of any rank among these
+FEWEST = 4  # an interval needs the ratios of so many other devices or models
+# An interval of n models holds a share of NINE * (1 + 1/n): a new model is as likely to be of any rank among these
 # (V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, 2005, chapter 2). The ratios of a new
-# device do not all lie at one rank, so n devices need less: as much as held nine in ten of those left out.
+# device do not all lie at one rank, so n devices need less. This share held nine in ten of the devices left out.
 BEYOND = {"network": NINE, "device": 0.1}
 HELD = 0.85  # an interval counts if it covered this share of the latencies that it was checked with
 POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent ratios, so that settings and devices count alike
-SEEN = 0.55  # a latency tells its network's factor if the device's part is this share of it, 30 % of its square
-Group = tuple[str, str, str, str]  # what was left out, the method, the batch sizes, the sort of network
+SEEN = 0.55  # a latency shows its network's factor if the device's part is this share of it, 30 % of its square
+Group = tuple[str, str, str, str]  # the part left out, the method, the batch sizes, the sort of network
 # Devices that no fit has seen: set aside before the first one
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
-# Simpler estimates by a time of each row, times the median factor of the known rows
+# Simpler estimates: a time of each row, times the median factor of the fitted rows
 BASELINES = {tables.LIKE_FLOP: "flop_s", tables.LIKE_ROOFLINE: "roof_s"}
 
 
 def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
-    """Return timed calls, a row each; ``host`` is its time over the reference's, which a host without a cost counts as.
+    """Return one row per timed call. ``host`` is the host's time over the reference's, 1 for a host without a cost.
 
-    A measured GPU is not in the pool, which is of datasheets.
+    Pools are of datasheets, so they leave out the row of a measured GPU under its machine's name.
     """
     rows, reference = [], hosts_of(costs.items())
     for call in calls:
-        setting, asked, roof = call.setting, call.work, call.roof
+        setting, work, roof = call.setting, call.work, call.roof
         usual_us = reference["", setting.phase]
         host_us = costs.get(call.host, usual_us)
-        terms, launch_s = asked.terms(roof, call.chip_kind, host_us, setting.variant == COMPILED, call.copied)
-        flop_s, byte_s = asked.arithmetic_s(roof), asked.memory_s(roof)
+        terms, launch_s = work.terms(roof, call.chip_kind, host_us, setting.variant == COMPILED, call.copied)
+        flop_s, byte_s = work.arithmetic_s(roof), work.memory_s(roof)
         rows.append({
             **dict(zip(TERMS, terms, strict=True)), "launch_s": launch_s, "latency_s": call.latency_s,
             "host": host_us / usual_us,
-            "flop_s": flop_s.sum(), "least_s": asked.least_s(roof), "roof_s": np.maximum(flop_s, byte_s).sum(),
-            "batches": tables.batch_class(asked.batch), "sort": asked.sort, "network": asked.network,
-            "family": asked.family or asked.network, "device": setting.device, "setting": setting,
+            "flop_s": flop_s.sum(), "least_s": work.least_s(roof), "roof_s": np.maximum(flop_s, byte_s).sum(),
+            "batches": tables.batch_class(work.batch), "sort": work.sort, "network": work.network,
+            "family": work.family or work.network, "device": setting.device, "setting": setting,
             "pool": tables.pool_of(call.chip_kind, setting.precision, setting.phase), "kind": call.chip_kind,
             "in_pool": setting.device != call.machine or call.chip_kind != "gpu",
         })  # fmt: skip
@@ -73,8 +73,11 @@ def study(
     """Fit and check everything. ``say`` gets the name of each fit."""
     rows = rows_of(calls, costs)
     pooled, fitted = rows[rows.in_pool], rows[~rows.device.isin(ASIDE)]
-    measured_here = [cost for cost in costs.items() if cost[0].source == tables.HERE]
-    coefficients = [Coefficient(*setting, tables.LAUNCHES, 1, host_us) for setting, host_us in measured_here]
+    coefficients = [
+        Coefficient(*setting, tables.LAUNCHES, 1, host_us)
+        for setting, host_us in costs.items()
+        if setting.source == tables.HERE
+    ]
     networks: list[NetworkFactor] = []
     errors: list[PredictionError] = []
     pools: dict[Setting, Numbers] = {}
@@ -107,7 +110,7 @@ def parts(rows: pd.DataFrame) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def weights(rows: pd.DataFrame) -> Numbers:
-    """Return weights ``(rows,)``, 1 in the mean, by which a setting counts as the square root of its rows."""
+    """Weigh rows so that a setting counts as the square root of its rows: ``(rows,)``, 1 in the mean."""
     found = rows.groupby("setting").latency_s.transform("size").to_numpy(float) ** -0.5
     return found / found.mean()
 
@@ -116,25 +119,20 @@ def fit_pool(rows: pd.DataFrame) -> Numbers:
     return fit(AT_THE_ROOF, *parts(rows), OF_POOL, weights(rows))[0]
 
 
-def predict(coefficients: Numbers, rows: pd.DataFrame) -> Numbers:
-    terms, launch_s, _ = parts(rows)
-    return likely(coefficients, terms, launch_s)
-
-
 def scaled(rows: pd.DataFrame, factors: dict[str, float]) -> pd.DataFrame:
-    """Return the rows with their terms times the factors of their networks, 1 for others."""
+    """Multiply the terms of each row by the factor of its network, 1 if there is none."""
     return rows.assign(**rows[[*TERMS]].mul(rows.network.map(factors).fillna(1.0), axis=0))
 
 
 def network_factors(rows: pd.DataFrame, of_pool: Numbers) -> dict[str, float]:
     """Return each network's factor on the device's part of its times on GPUs: the median of all devices, drawn to 1.
 
-    A device counts once, and as fast as it is: over the median of its networks. Launches hide nothing of what counts.
+    A device counts once, relative to the median of its networks. Times that launches hide do not count.
     """
     rows = rows[rows.kind == "gpu"]  # too few CPUs and systems on a chip were timed
-    _, launch_s, times = parts(rows)
+    terms, launch_s, times = parts(rows)
     device_s = np.sqrt(np.maximum(times**2 - launch_s**2, (SEEN * times) ** 2))
-    off = rows.assign(off=np.log(device_s / predict(of_pool, rows.assign(launch_s=0.0))))
+    off = rows.assign(off=np.log(device_s / likely(of_pool, terms, np.zeros(len(rows)))))
     off = off[device_s > SEEN * times]
     usual = off.groupby("device").off.median()
     by_network = off.groupby(["device", "network"], sort=False).off.median().sub(usual, level="device")
@@ -143,56 +141,60 @@ def network_factors(rows: pd.DataFrame, of_pool: Numbers) -> dict[str, float]:
 
 
 def folds(labels: Any, count: int = FOLDS) -> list[Any]:
-    """Return masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``count`` parts."""
+    """Split labels at random into ``count`` parts; return the mask ``(rows,)`` of each part."""
     places, names = pd.factorize(labels, sort=True)
     part = np.random.default_rng(SEED).permutation(len(names))[places] % count
     return [part == each for each in np.unique(part)]
 
 
 def check(
-    left_out: str, coefficients: Numbers, asked: pd.DataFrame, known: pd.DataFrame, methods: Iterable[str] = METHODS
+    left_out: str, coefficients: Numbers, rows: pd.DataFrame, fitted: pd.DataFrame, methods: Iterable[str] = METHODS
 ) -> Iterator[pd.DataFrame]:
-    """Yield rows that a fit left out, with the ratios to its predictions and to the baselines of the ``known`` rows."""
+    """Yield rows that a fit left out, with their ratios to its predictions and to the baselines of ``fitted`` rows."""
     for method in methods:
-        time = BASELINES.get(method)
-        if time:
-            likely_s = (known.latency_s / known[time]).median() * asked[time].to_numpy(float)
+        if time := BASELINES.get(method):
+            likely_s = (fitted.latency_s / fitted[time]).median() * rows[time].to_numpy(float)
         else:
-            likely_s = np.maximum(predict(coefficients, asked), asked.least_s.to_numpy(float))
-        yield asked.assign(left_out=left_out, method=method, ratio=asked.latency_s / likely_s)
+            terms, launch_s, _ = parts(rows)
+            likely_s = np.maximum(likely(coefficients, terms, launch_s), rows.least_s.to_numpy(float))
+        yield rows.assign(left_out=left_out, method=method, ratio=rows.latency_s / likely_s)
 
 
-def check_setting(of_pool: Numbers, known: pd.DataFrame, plain: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the checks of one setting's own fit, each family by the others.
+def check_setting(of_pool: Numbers, scaled_rows: pd.DataFrame, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the checks of one setting's own fit: a tenth of the families at a time, predicted from the others.
 
-    The others are ``known``, with the factors that other devices give. A family left out is ``plain``, without them.
+    The fit takes ``scaled_rows``, with the factors that other devices give. The families left out have none.
     """
-    for out in folds(known.family):
+    for out in folds(scaled_rows.family):
         if not out.all():
-            yield from check(tables.BY_FAMILY, fit(of_pool, *parts(known[~out]))[0], plain[out], known[~out])
+            others = scaled_rows[~out]
+            yield from check(tables.BY_FAMILY, fit(of_pool, *parts(others))[0], rows[out], others)
 
 
 def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the checks of a pool without each device, also with some known times, and those of devices set aside."""
+    """Yield the checks of a pool without each device, with and without some times on it.
+
+    Devices set aside are in no fit.
+    """
     for name in sorted(set(timed.device), key=lambda name: (name in ASIDE, name)):
-        known, plain = timed[~timed.device.isin([*ASIDE, name])], timed[timed.device == name]
-        if known.empty:
+        fitted, plain = timed[~timed.device.isin([*ASIDE, name])], timed[timed.device == name]
+        if fitted.empty:
             continue
-        of_pool = fit_pool(known)
-        asked = scaled(plain, network_factors(known, of_pool))
-        yield from check(tables.PUT_ASIDE if name in ASIDE else tables.BY_DEVICE, of_pool, asked, known)
+        of_pool = fit_pool(fitted)
+        on_device = scaled(plain, network_factors(fitted, of_pool))
+        yield from check(tables.PUT_ASIDE if name in ASIDE else tables.BY_DEVICE, of_pool, on_device, fitted)
         if name in ASIDE:
             continue
         if (plain.kind == "gpu").all():
-            yield from check(tables.BY_BOTH, of_pool, plain, known, [OURS])
-        for rows in grouped(asked, "setting").values():
+            yield from check(tables.BY_BOTH, of_pool, plain, fitted, [OURS])
+        for rows in grouped(on_device, "setting").values():
             by_network = rows.drop_duplicates("network", keep="last").set_index("network", drop=False)
             timed_there = [network for network in KNOWN if network in by_network.index]
             for left_out, count in ((tables.ONE_KNOWN, 1), (tables.FIVE_KNOWN, tables.KNOWN_TIMES)):
                 seen = by_network.loc[timed_there[:count]]
                 others = rows[~rows.network.isin(seen.network)]
                 if len(seen) == count and len(others):
-                    # Known times start from the reference host, for they have to tell their own
+                    # Known times start from the reference host, because they have to find their own
                     usual = parts(seen.assign(launch_s=seen.launch_s / seen.host))
                     adapted, host = fit(of_pool, *usual, has_own_host=True)
                     others = others.assign(launch_s=host * others.launch_s / others.host)
@@ -200,9 +202,9 @@ def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]:
-    """Yield the errors of a setting or a pool, ours also by part, and those of each setting in a pool.
+    """Yield the errors of a setting or a pool, ours also by part, and the errors of each setting in a pool.
 
-    Intervals are made of a setting's networks, or of a pool's devices, each of which counts alike.
+    An interval is made of a setting's networks, or of a pool's devices. Each of them counts alike.
     """
     ours = checks[checks.method == OURS]
     views = [checks.assign(batches=ALL, sort=ALL), ours.assign(sort=ALL), ours.assign(batches=ALL), ours]
@@ -223,14 +225,14 @@ def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]
 
 
 def error_of(
-    setting: Setting, group: Group, rows: pd.DataFrame, asked: pd.DataFrame, others: pd.DataFrame, label: str
+    setting: Setting, group: Group, rows: pd.DataFrame, checks: pd.DataFrame, others: pd.DataFrame, label: str
 ) -> PredictionError:
-    """Return the errors of ``asked``, which stand for ``rows``, with the interval that the ratios of ``others`` make.
+    """Return the errors of ``checks``, which represent ``rows``, with the interval of the ratios of ``others``.
 
-    Coverage holds each ratio against an interval without its own device, or without its tenth of the networks.
+    Coverage compares each ratio with an interval without its own device, or without its tenth of the networks.
     """
-    ratios, labels, held = asked.ratio.to_numpy(float), asked[label], np.full(len(asked), np.nan)
-    for out in folds(labels, len(asked) if label == "device" else FOLDS):
+    ratios, labels, held = checks.ratio.to_numpy(float), checks[label], np.full(len(checks), np.nan)
+    for out in folds(labels, len(checks) if label == "device" else FOLDS):
         within = interval(others[~others[label].isin(labels[out].unique())], label)
         held[out] = np.nan if np.isnan(within) else np.abs(np.log(ratios[out])) <= np.log(within)
     errors, coverage, within = np.abs(1.0 / ratios - 1.0), float(np.mean(held)), interval(others, label)
@@ -241,13 +243,13 @@ def error_of(
 
 
 def ratios_by_device(checks: pd.DataFrame) -> pd.DataFrame:
-    """Return the quantiles of the ratios of each ``device``, a row each; its settings count alike."""
+    """Return the ``POINTS`` of each ``device``'s ratios in rows of their own. The settings of a device count alike."""
     settings = checks.groupby(["device", "setting"], sort=False).ratio.quantile(POINTS)
     return settings.groupby("device", sort=False).quantile(POINTS).reset_index()
 
 
 def interval(checks: pd.DataFrame, label: str) -> float:
-    """Return the factor that nine in ten ratios of a further network or device lie within; NaN if few are known."""
+    """Return the factor that nine in ten ratios of a further network or device lie within; NaN if these are few."""
     count = checks[label].nunique()
     if count < FEWEST:
         return np.nan

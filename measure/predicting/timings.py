@@ -1,4 +1,4 @@
-"""The latencies behind predictions: published ones and tokens a second, and those of the cache's own machines."""
+"""The latencies behind predictions: published latencies and tokens a second, and the cache's own measurements."""
 
 import re
 from collections import Counter, defaultdict
@@ -70,8 +70,8 @@ Counted = Mapping[Key, CallWork]  # the work of each call of a counted model
 class TimedCall:
     """A latency (s) of a model under a setting, and the call's work.
 
-    ``machine`` is the measured one that launched the call. It is also the setting's device. If its GPU has a datasheet,
-    the call stands a second time under the chip's name and roof. ``copied``: the time includes the input's copy.
+    ``machine`` is the measured machine that launched the call. It is also the setting's device. A second call has the
+    GPU's name and roof if the GPU has a datasheet. ``copied``: the time includes the input's copy.
     """
 
     setting: Setting
@@ -85,15 +85,15 @@ class TimedCall:
 
     @property
     def host(self) -> Setting:
-        """The setting of all calls of this phase that this call's host launched."""
+        """The setting that all calls launched by this call's host share in this phase."""
         return self.setting._replace(device=self.machine or self.setting.device, precision=ANY, variant="")
 
 
 def network_of(model: str) -> str:
-    """Return the name that a network has in every library, without timm's tag of weights: left out of a fit as one.
+    """Return the name that a network has in every library, without timm's tag of weights.
 
-    A configuration of transformers and a user's own function keep their whole names, because other devices may have
-    timed another network under the last part.
+    Configurations of transformers and a user's own functions keep their whole names, because the last part may be the
+    name of another network.
     """
     library, _, name = model.partition(":")
     if library == "timm":
@@ -112,13 +112,13 @@ def after(prefill: Key) -> Key:
 
 
 def rate_of(model: str) -> str:
-    """Return the unit of a model's inputs a second: a decode reads a token, a prefill a prompt."""
+    """Return the unit of a model's rate: a decode reads a token, a prefill a prompt."""
     found = re.search(rf"_({DECODE}|{PREFILL})_[0-9]+$", model)
     return {DECODE: "tokens/s", PREFILL: "prompts/s"}[found[1]] if found else "inputs/s"
 
 
 def read(data: Path) -> list[TimedCall]:
-    """Return all latencies of counted models on devices with known roofs. Raises UserError."""
+    """Return all latencies of counted models on devices with a roof. Raises UserError."""
     return [*published(data), *measured(data, counted(Workloads(data))), *served(data)]
 
 
@@ -175,7 +175,7 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
 
 
 def served(data: Path) -> Iterator[TimedCall]:
-    """Yield the published tokens a second at 16 bits on one chip with a known roof: a token decoded, a prompt read."""
+    """Yield the published tokens a second at 16 bits on one chip: the time of a decoded token, or of a prompt."""
     chips = of_chips(data)
     for row in table.read(file_of(PublishedTokens, data), PublishedTokens):
         chip = chips.get(fold_name(row.device))
@@ -188,7 +188,7 @@ def served(data: Path) -> Iterator[TimedCall]:
 
 
 def counted(*homes: Workloads) -> Counted:
-    """Return the work of the calls that some folders count, the last one's first, forward and as a training step.
+    """Return the work of all calls that some folders count, forward and as a training step. The last folder wins.
 
     The memory of a prefill holds the cache that it leaves behind: the inputs of the decode after it, if counted.
     """
@@ -243,7 +243,7 @@ def _counted_in(home: Workloads) -> dict[Key, CallWork]:
 
 
 def _expert_bytes(home: Workloads) -> Counter[tuple[Any, ...]]:
-    """Return the bytes of the experts' parameters of each workload."""
+    """Sum the bytes of the experts' parameters of each workload."""
     layers, found = home.columns(Layer), Counter[tuple[Any, ...]]()
     names = ("model", "input_shape", "batch", "precision", "autocast", "layer_kind", "parameter_byte")
     for *key, autocast, kind, byte in zip(*(layers[name] for name in names), strict=True):
@@ -255,11 +255,11 @@ def _expert_bytes(home: Workloads) -> Counter[tuple[Any, ...]]:
 def work_of_tokens(size: Size, phase: str, tokens: int) -> CallWork:
     """Return the work of a prompt of ``tokens`` at 16 bits, or of one token while as many are generated.
 
-    A generated token attends to half of them in the mean. A prompt's last token alone is scored.
+    A generated token attends to half of them in the mean. Only the last token of a prompt is scored.
     """
     read, reached = (tokens, tokens) if phase == PREFILL else (1, tokens // 2)
     keys, head = size.width * size.key_heads // size.heads, size.width * size.vocabulary
-    made = 2 * size.width + 2 * keys + 3 * size.inner  # the width of what a layer's products make for a token
+    made = 2 * size.width + 2 * keys + 3 * size.inner  # the width of a layer's products for one token
     parameters = size.depth * size.width * made
     cache_byte = HALF_BYTE * 2 * keys * reached * size.depth
     widths = read * size.width * size.depth
@@ -280,13 +280,14 @@ def work_of_tokens(size: Size, phase: str, tokens: int) -> CallWork:
 def launch_costs(calls: Iterable[TimedCall]) -> dict[Setting, float]:
     """Return the time of an operator (microseconds) on the host of each GPU, by ``TimedCall.host``.
 
-    On a measured machine it is the median over networks, at the smallest batch, of latency over operators: the GPU has
-    next to no work. Of others' forward passes in eager mode it is the least, because the GPU's work only adds to it.
+    On a measured machine it is the median over networks of latency over operators at the smallest batch, because the
+    GPU has next to no work there. A published host takes the least over its eager forward passes, because the GPU's
+    work only adds to it.
     """
     found: dict[Setting, list[tuple[int, float]]] = defaultdict(list)
     for call in calls:
-        stands_twice = call.machine and call.machine != call.setting.device
-        if call.setting.variant == EAGER and call.chip_kind not in OWN_HOSTS and not stands_twice:
+        is_second = call.machine and call.machine != call.setting.device
+        if call.setting.variant == EAGER and call.chip_kind not in OWN_HOSTS and not is_second:
             found[call.host].append((call.work.batch, 1e6 * call.latency_s / call.work.calls))
     costs = {}
     for host, rows in found.items():
@@ -301,7 +302,7 @@ def launch_costs(calls: Iterable[TimedCall]) -> dict[Setting, float]:
 def hosts_of(costs: Iterable[tuple[Setting, float]]) -> Hosts:
     """Return the time of an operator (microseconds) on the host of each measured machine, by machine and phase.
 
-    Under "" is the reference: the least of those measured with the newest torch.
+    The machine "" is the reference: the least time measured with the newest torch.
     """
     found = {("", phase): HOST_US for phase in (INFERENCE, STEP)}
     measured_here = (cost for cost in costs if cost[0].source == HERE)

@@ -22,7 +22,7 @@ from measure.domain.workload_records import Workload
 from measure.errors import UserError, chosen, matching
 from measure.models import catalog
 from measure.predicting import timings
-from measure.predicting.prediction import SERVED, Known, Prediction, Predictor, origin
+from measure.predicting.prediction import SERVED, OwnTime, Prediction, Predictor, origin
 from measure.predicting.prediction_terms import CallWork, PredictedDevice, of_chips, of_machines
 from measure.predicting.records import COUNTED, LANGUAGE, Coefficient
 from measure.predicting.timings import Key
@@ -184,7 +184,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known(asked: argparse.Namespace, counted: Calls) -> list[Known]:
+def _known(asked: argparse.Namespace, counted: Calls) -> list[OwnTime]:
     """Return the calls in ``--known``."""
     words = asked.known or []
     if len(words) % 3:

@@ -1,4 +1,4 @@
-"""What language models ask for: the memory of their cache, and the experts that a call reads."""
+"""The work of language models: the memory of their cache, and the experts that a call reads."""
 
 import json
 
@@ -27,7 +27,7 @@ QWEN = {
 
 
 @pytest.fixture
-def demands(tmp_path):
+def works(tmp_path):
     def counted(batch, *names, **config):
         """Count models at bf16; ``{}`` in a name is the file of the configuration."""
         path = tmp_path / "config.json"
@@ -42,27 +42,27 @@ def demands(tmp_path):
     return counted
 
 
-def test_a_decodes_memory_has_the_cache_once(demands):
-    (found,) = demands(64, "hf:{}_decode_2048", **LLAMA)
+def test_a_decodes_memory_has_the_cache_once(works):
+    (found,) = works(64, "hf:{}_decode_2048", **LLAMA)
     # A layer: 2 * 4096^2 + 2 * 4096 * 1024 of attention, 3 * 4096 * 14336 after it, 2 * 4096 of norms: 218,112,000.
     # Besides 4 of them: embedding and scores of 128256 * 4096 each, and a norm, all of 2 bytes.
     parameter_byte = 2 * (4 * 218_112_000 + 2 * 128256 * 4096 + 4096)
     # 64 caches of 2048 tokens, each with keys and values of 8 heads of 128 in 4 layers
     cache_byte = 64 * 2048 * 2 * 8 * 128 * 4 * 2
-    # Alive besides: one token's results, of which the scores are most, and a token in each cache
+    # Alive besides: one token's results, mostly scores, and a token in each cache
     assert 0 < found.peak_byte - parameter_byte - cache_byte < 64 * (2 * 128256 * 2 + 2 * 8 * 128 * 4 * 2)
 
 
-def test_a_cache_that_is_written_in_place_counts_once_as_well(demands):
-    (found,) = demands(8, "llama_1b_decode_512")
+def test_a_cache_that_is_written_in_place_counts_once_as_well(works):
+    (found,) = works(8, "llama_1b_decode_512")
     # 1.236e9 parameters; 8 caches of 513 tokens, with keys and values of 8 heads of 64 in 16 layers
     parameter_byte, cache_byte = 2 * 1_235_814_400, 8 * 513 * 2 * 8 * 64 * 16 * 2
     assert 0 < found.peak_byte - parameter_byte - cache_byte < 8 * 2 * 128256 * 2
 
 
-def test_a_prefills_memory_has_its_cache_and_its_scores(demands):
-    prefill, _ = demands(64, "hf:{}_prefill_512", "hf:{}_decode_512", model_type="gpt2", n_layer=2)
-    # GPT-2 has 12 layers of 7,087,872 parameters among 124,439,808, of which 2 stay. Keys and values of 768 in 2 layers
+def test_a_prefills_memory_has_its_cache_and_its_scores(works):
+    prefill, _ = works(64, "hf:{}_prefill_512", "hf:{}_decode_512", model_type="gpt2", n_layer=2)
+    # 10 of GPT-2's 12 layers go, with 7,087,872 of its 124,439,808 parameters each. Keys and values of 768 in 2 layers
     # for each of 64 * 512 tokens, and 50257 scores
     parameter_byte, cache_byte = 2 * (124_439_808 - 10 * 7_087_872), 64 * 512 * 2 * 768 * 2 * 2
     score_byte, hidden_byte = 64 * 512 * 50257 * 2, 64 * 512 * 768 * 2
@@ -70,8 +70,8 @@ def test_a_prefills_memory_has_its_cache_and_its_scores(demands):
     assert 0 < prefill.peak_byte - parameter_byte - cache_byte - score_byte < 3 * hidden_byte
 
 
-def test_a_call_reads_the_experts_that_random_routing_names(demands):
-    (found,) = demands(8, "hf:{}_decode_16", **QWEN)
+def test_a_call_reads_the_experts_that_random_routing_names(works):
+    (found,) = works(8, "hf:{}_decode_16", **QWEN)
     # 128 experts of three matrices, 64 by 32, in 2 layers
     parameter_byte = 2 * 128 * 3 * 64 * 32 * 2
     # 8 tokens name 8 experts if they agree, 64 if they share none; at random 128 * (1 - (1 - 8/128)^8) = 51.6
@@ -85,8 +85,8 @@ def test_a_call_reads_the_experts_that_random_routing_names(demands):
     assert LAYER_KINDS[PLACE["experts"]] == "experts"
 
 
-def test_the_least_bytes_are_those_of_the_fewest_experts(demands):
-    one, two = (demands(batch, "hf:{}_decode_16", **QWEN)[0] for batch in (1, 2))
-    # Only the cache and what a token makes grow with the batch: far less than the experts that a second token may name
+def test_the_least_bytes_are_of_the_fewest_experts(works):
+    one, two = (works(batch, "hf:{}_decode_16", **QWEN)[0] for batch in (1, 2))
+    # Only the cache and the results of a token grow with the batch: far less than the experts that a second adds
     assert two.footprint_byte - one.footprint_byte < 0.1 * (two.experts.most - one.experts.most)
     assert one.experts.least == one.experts.expected == one.experts.most == two.experts.least

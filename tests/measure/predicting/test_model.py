@@ -7,11 +7,11 @@ from measure.predicting.records import TERMS
 from measure.predicting.study import parts, rows_of
 
 EXPECTED, WIDE = np.array([1.5, 1.0]), 3.0
-"""Coefficients that rows are to correct, and a spread by which they say little."""
+"""Coefficients that rows are to correct, and a spread that gives them little weight."""
 
 
 def rows(count):
-    """Times of 3 a of the first term and 0.5 of the second, that no other coefficients give."""
+    """Times of 3 times the first term and 0.5 times the second, which no other coefficients give."""
     terms = np.array([[1.0 + k % 5, 2.0 + k % 3] for k in range(count)])
     return terms, np.zeros(count), terms @ np.array([3.0, 0.5])
 
@@ -44,9 +44,9 @@ def test_a_row_counts_by_its_weight():
     assert found[0] == pytest.approx(1.1 ** (1 / 3), rel=1e-3)
 
 
-def test_one_time_scales_all_coefficients_and_many_tell_each():
+def test_one_time_scales_all_coefficients_and_many_show_each():
     terms, launch_s, times = rows(30)
-    # The second row takes 3 * 2 + 0.5 * 3 = 7.5 s; the pool lets expect 1.5 * 2 + 1 * 3 = 6: 1.25 times as much
+    # The second row takes 3 * 2 + 0.5 * 3 = 7.5 s; the pool's coefficients give 1.5 * 2 + 1 * 3 = 6: 1.25 times as much
     found, host = fit(EXPECTED, terms[1:2], launch_s[:1], times[1:2])
     assert (found, host) == (pytest.approx(1.25 * EXPECTED, rel=0.05), 1.0)
     assert fit(EXPECTED, *rows(300))[0] == pytest.approx([3.0, 0.5], rel=0.03)

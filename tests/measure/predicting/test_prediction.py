@@ -1,6 +1,5 @@
 from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -12,28 +11,16 @@ from measure.cache.folders import Workloads
 from measure.domain.roofs import Roof
 from measure.domain.schema import file_of
 from measure.domain.words import EAGER, INFERENCE, STEP
-from measure.predicting import records as predictions
-from measure.predicting import timings
+from measure.predicting import records, timings
 from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Predictor
 from measure.predicting.prediction_terms import PredictedDevice, of_chips
-from measure.predicting.records import (
-    ALL,
-    CONVOLUTIONAL,
-    DECODING,
-    LAUNCHES,
-    TERMS,
-    TOKENS,
-    Coefficient,
-    NetworkFactor,
-    PredictionError,
-    pool_of,
-)
+from measure.predicting.records import ALL, CONVOLUTIONAL, DECODING, TERMS, Coefficient, NetworkFactor, PredictionError
 
-POOL = pool_of("gpu", "fp16", INFERENCE)
+POOL = records.pool_of("gpu", "fp16", INFERENCE)
 OLD, NEW = BEAD._replace(software="2.9.1"), BEAD._replace(software="2.14.0")
 FEW = BEAD._replace(device="Dot 4")
-SERVED = predictions.Setting(TOKENS, "", "", predictions.HALF, "", INFERENCE)
-HOST = predictions.Setting("bench", "measured", "2.14.0", predictions.ANY, "", INFERENCE)
+SERVED = records.Setting(records.TOKENS, "", "", records.HALF, "", INFERENCE)
+HOST = records.Setting("bench", "measured", "2.14.0", records.ANY, "", INFERENCE)
 VALUES = {"convolution arithmetic": 2.0, "other memory": 1.5}
 
 
@@ -42,12 +29,11 @@ def coefficients(setting, factor=1.0, models=40):
 
 
 def error(setting, left_out, within, batches=ALL, sort=ALL):
-    middle = (batches, sort, 40, 40, 0.1, 0.2, 0.9, 1.0)
-    return PredictionError(*setting, left_out, predictions.OURS, *middle, within)
+    return PredictionError(*setting, left_out, records.OURS, batches, sort, 40, 40, 0.1, 0.2, 0.9, 1.0, within)
 
 
 ROWS = [
-    Coefficient(*HOST, LAUNCHES, 1, 30.0),
+    Coefficient(*HOST, records.LAUNCHES, 1, 30.0),
     *coefficients(POOL), *coefficients(OLD, 5.0), *coefficients(NEW, 1.3), *coefficients(FEW, 0.5, models=3),
     *coefficients(SERVED, 0.1),
 ]  # fmt: skip
@@ -55,14 +41,14 @@ PART = "2 to 15", CONVOLUTIONAL
 """The part of the made call, of 8 inputs."""
 
 ERRORS = [
-    error(NEW, predictions.BY_FAMILY, 1.1), error(NEW, predictions.BY_FAMILY, 1.2, "2 to 15"),
-    error(NEW, predictions.BY_FAMILY, 1.25, sort=CONVOLUTIONAL), error(NEW, predictions.BY_FAMILY, 1.15, *PART),
-    error(NEW, predictions.BY_FAMILY, 1.3, "16 to 127"),
-    error(OLD, predictions.BY_FAMILY, 2.0, *PART),
-    error(POOL, predictions.BY_DEVICE, 1.8, *PART), error(POOL, predictions.BY_DEVICE, 2.1, "1", CONVOLUTIONAL),
-    error(POOL, predictions.BY_DEVICE, None, "128 and more"),  # which did not hold
-    error(POOL, predictions.ONE_KNOWN, 1.6, *PART), error(POOL, predictions.FIVE_KNOWN, 1.4, *PART),
-    error(SERVED, predictions.BY_DEVICE, 1.5, "1", DECODING),
+    error(NEW, records.BY_FAMILY, 1.1), error(NEW, records.BY_FAMILY, 1.2, "2 to 15"),
+    error(NEW, records.BY_FAMILY, 1.25, sort=CONVOLUTIONAL), error(NEW, records.BY_FAMILY, 1.15, *PART),
+    error(NEW, records.BY_FAMILY, 1.3, "16 to 127"),
+    error(OLD, records.BY_FAMILY, 2.0, *PART),
+    error(POOL, records.BY_DEVICE, 1.8, *PART), error(POOL, records.BY_DEVICE, 2.1, "1", CONVOLUTIONAL),
+    error(POOL, records.BY_DEVICE, None, "128 and more"),  # which did not hold
+    error(POOL, records.ONE_KNOWN, 1.6, *PART), error(POOL, records.FIVE_KNOWN, 1.4, *PART),
+    error(SERVED, records.BY_DEVICE, 1.5, "1", DECODING),
 ]  # fmt: skip
 PREDICTOR = Predictor(ROWS, ERRORS)
 LAUNCHED = 100 * 30e-6
@@ -72,9 +58,12 @@ def chip(name, kind="gpu"):
     return PredictedDevice(name, kind, Roof({"fp16": ROOF.peak_flop_per_s}, ROOF.bandwidth_byte_per_s))
 
 
-def predict(device, batch=8, precision="fp16", predictor=PREDICTOR, **asked):
-    basis = predictor.basis(device, precision, EAGER, INFERENCE, **asked)
-    return basis and basis.predict(work(4.0, moved=2.0, batch=batch))
+CALL = work(4.0, moved=2.0)
+
+
+def predict(device, batch=8, precision="fp16", predictor=PREDICTOR, **conditions):
+    basis = predictor.basis(device, precision, EAGER, INFERENCE, **conditions)
+    return basis and basis.predict(replace(CALL, batch=batch))
 
 
 MADE = (2 * 4 + 1.5 * 2) * 1e-3
@@ -92,9 +81,9 @@ def test_a_device_with_many_timed_models_has_its_own_fit():
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "basis", "models", "factor", "within"),
+    ("name", "factors", "basis", "models", "factor", "within"),
     [
-        # Some times have coefficients of their own; a known time adapts them; a datasheet has the widest interval
+        # Some times have coefficients of their own; a time adapts them; a datasheet has the widest interval
         ("Dot 4", (), SCALED, 3, 0.5, 1.4),
         ("Dot 4", (3.0,), SCALED, 1, 3.0, 1.6),
         ("Eel 5", (3.0,), SCALED, 1, 3.0, 1.6),
@@ -102,9 +91,8 @@ def test_a_device_with_many_timed_models_has_its_own_fit():
         ("Eel 5", (), DATASHEET, 0, 1.0, 1.8),
     ],
 )
-def test_a_device_with_few_times_or_none(name, known, basis, models, factor, within):
-    asked = work(4.0, moved=2.0)
-    found = predict(chip(name), known=[(asked, np.hypot(each * MADE, LAUNCHED)) for each in known])
+def test_a_device_with_few_times_or_none(name, factors, basis, models, factor, within):
+    found = predict(chip(name), own_times=[(CALL, np.hypot(each * MADE, LAUNCHED)) for each in factors])
     assert (found.basis, found.timed_models) == (basis, models)
     assert found.likely_s == pytest.approx(np.hypot(factor * MADE, LAUNCHED), rel=0.06)
     assert found.high_s / found.likely_s == pytest.approx(within)
@@ -113,7 +101,7 @@ def test_a_device_with_few_times_or_none(name, known, basis, models, factor, wit
 @pytest.mark.parametrize(
     ("name", "batch", "factor"),
     [
-        # Such networks at such batch sizes; else the wider of both apart; else that of a chip that nobody timed
+        # Such networks at such batch sizes; else the wider of both apart; else as of an untimed chip
         ("Bead 2", 8, 1.15), ("Bead 2", 64, 1.3), ("Bead 2", 1, 2.1), ("Bead 2", 128, None),
         ("Eel 5", 8, 1.8), ("Eel 5", 1, 2.1), ("Eel 5", 128, None),
     ],
@@ -144,26 +132,25 @@ def test_a_kind_nobody_timed_is_taken_for_a_gpu_without_interval():
     ],
 )
 def test_neither_the_likely_time_nor_its_interval_beats_the_roof(factor, likely_s, low_s, high_s):
-    predictor = Predictor(coefficients(POOL, factor), ERRORS)
-    found = predict(chip("Eel 5"), predictor=predictor, host_us=0.0)
+    found = predict(chip("Eel 5"), predictor=Predictor(coefficients(POOL, factor), ERRORS), host_us=0.0)
     assert (found.least_s, found.likely_s) == pytest.approx((4e-3, likely_s))
     assert (found.low_s, found.high_s) == pytest.approx((low_s, high_s))
 
 
 def test_chips_are_ranked_by_likely_time():
     found = predict(chip("Eel 5"))
-    slower, unchecked, large = (
-        replace(found, chip="slower", likely_s=2 * found.likely_s),
+    rows = [
         replace(found, chip="unchecked", likely_s=found.likely_s / 2, low_s=None, high_s=None),
+        replace(found, chip="slower", likely_s=2 * found.likely_s),
+        found,
         replace(found, chip="large", likely_s=found.likely_s / 3, fits=False),
-    )
-    ranked = sorted([unchecked, slower, found, large], key=lambda row: row.rank)
-    assert [row.chip for row in ranked] == ["Eel 5", "slower", "large", "unchecked"]
+    ]
+    assert [row.chip for row in sorted(rows, key=lambda row: row.rank)] == ["Eel 5", "slower", "large", "unchecked"]
 
 
 def test_a_host_is_named_or_that_of_the_newest_torch():
     older = HOST._replace(device="older", software="2.9.1")
-    predictor = Predictor([*ROWS, Coefficient(*older, LAUNCHES, 1, 7.0)], ERRORS)
+    predictor = Predictor([*ROWS, Coefficient(*older, records.LAUNCHES, 1, 7.0)], ERRORS)
     assert predictor.hosts["", INFERENCE] == 30
     assert predictor.hosts["older", INFERENCE] == 7
     assert predict(chip("Eel 5"), host_us=7.0).likely_s == pytest.approx(np.hypot(MADE, 0.7e-3))
@@ -173,24 +160,20 @@ def test_a_network_timed_elsewhere_has_a_factor_and_same_roof():
     oak = NetworkFactor(POOL.device, POOL.precision, POOL.phase, "oak", 1.4)
     predictor = Predictor(ROWS, ERRORS, [oak])
     basis = predictor.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE)
-    asked = work(4.0, moved=2.0)
-    found, other = (basis.predict(each) for each in (replace(asked, network="oak"), asked))
+    of_oak = replace(CALL, network="oak")
+    found, other = basis.predict(of_oak), basis.predict(CALL)
     assert found.likely_s == pytest.approx(np.hypot(1.4 * MADE, LAUNCHED))
     assert other.likely_s == pytest.approx(np.hypot(MADE, LAUNCHED))
     assert found.least_s == other.least_s
-    # A known time of it tells the device's factor, not the network's
-    known = [(replace(asked, network="oak"), float(np.hypot(2 * 1.4 * MADE, LAUNCHED)))]
-    assert predict(chip("Eel 5"), predictor=predictor, known=known).likely_s == pytest.approx(
-        np.hypot(2 * MADE, LAUNCHED), rel=0.1
-    )
+    # A time of it on the device shows the device's factor, not the network's
+    found = predict(chip("Eel 5"), predictor=predictor, own_times=[(of_oak, np.hypot(2 * 1.4 * MADE, LAUNCHED))])
+    assert found.likely_s == pytest.approx(np.hypot(2 * MADE, LAUNCHED), rel=0.1)
 
 
-def test_known_times_tell_their_host_unless_one_is_named():
-    light = work(0.1, moved=0.1)  # launches of 3 ms hide the device
-    known = [(light, 2 * LAUNCHED)] * 3
-    found = PREDICTOR.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE, known=known)
-    assert found.host_us == pytest.approx(60, rel=0.1)
-    assert PREDICTOR.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE, known=known, host_us=30.0).host_us == 30
+def test_own_times_show_their_host_unless_one_is_named():
+    times = [(work(0.1, moved=0.1), 2 * LAUNCHED)] * 3  # launches of 3 ms hide the device
+    assert predict(chip("Eel 5"), own_times=times).host_us == pytest.approx(60, rel=0.1)
+    assert predict(chip("Eel 5"), own_times=times, host_us=30.0).host_us == 30
 
 
 def test_language_models_need_serving_data_not_a_chips_images():
@@ -206,13 +189,10 @@ def test_without_a_rate_or_a_fit_there_is_no_prediction():
 
 @pytest.fixture(scope="module")
 def published():
-    """What the paper predicts by, and all that it counts."""
+    """The committed fit, all counted calls, and all chips."""
     data = ROOT / "data"
-    return (
-        Predictor.read(data),
-        timings.counted(Workloads(data)),
-        list({chip.name: chip for chip in of_chips(data).values()}.values()),
-    )
+    chips = {chip.name: chip for chip in of_chips(data).values()}
+    return Predictor.read(data), timings.counted(Workloads(data)), list(chips.values())
 
 
 @pytest.mark.parametrize("phase", [INFERENCE, STEP])
@@ -222,41 +202,34 @@ def test_a_latency_never_falls_as_the_batch_grows(published, precision, phase):
     width = "fp32" if precision in ("fp32", "tf32") else "bf16"
     keys = sorted(key for key in counted if key.precision == width and key.trains == (phase == STEP))
     for chip in chips:
-        bases = {}
-        times = {}
+        bases, times = {}, {}
         for key in keys:
-            asked = counted[key]
-            if asked.sort not in bases:
-                bases[asked.sort] = predictor.basis(chip, precision, EAGER, phase, asked.sort)
-            if basis := bases[asked.sort]:
-                times.setdefault(key[:2], []).append((key.batch, basis.predict(asked).likely_s))
+            call = counted[key]
+            if call.sort not in bases:
+                bases[call.sort] = predictor.basis(chip, precision, EAGER, phase, call.sort)
+            if basis := bases[call.sort]:
+                times.setdefault(key[:2], []).append((key.batch, basis.predict(call).likely_s))
         for model, found in times.items():
             assert all(one[1] <= next_[1] for one, next_ in pairwise(sorted(found))), (chip.name, model)
 
 
 def test_untimed_chips_are_in_the_order_of_their_roofs(published):
     predictor, counted, chips = published
-    asked = counted[timings.Key("resnet50", "3x224x224", 64, "bf16", False)]
-    found = [(chip, predictor.basis(chip, "fp16", EAGER, INFERENCE)) for chip in chips if chip.chip_kind == "gpu"]
-    untimed = [basis for _, basis in found if basis and basis.name == DATASHEET]
+    call = counted[timings.Key("resnet50", "3x224x224", 64, "bf16", False)]
+    bases = [predictor.basis(chip, "fp16", EAGER, INFERENCE) for chip in chips if chip.chip_kind == "gpu"]
+    untimed = [basis for basis in bases if basis and basis.name == DATASHEET]
     assert len(untimed) > 20
-    for one in untimed:
-        for other in untimed:
-            if one.roof.peak_flop_per_s <= other.roof.peak_flop_per_s and (
-                one.roof.bandwidth_byte_per_s <= other.roof.bandwidth_byte_per_s
-            ):
-                assert one.predict(asked).likely_s >= other.predict(asked).likely_s
+    for one, other in permutations(untimed, 2):
+        slow, fast = one.roof, other.roof
+        if slow.peak_flop_per_s <= fast.peak_flop_per_s and slow.bandwidth_byte_per_s <= fast.bandwidth_byte_per_s:
+            assert one.predict(call).likely_s >= other.predict(call).likely_s
 
 
 def test_intervals_hold_what_they_say():
     """In each table of checks: the mean over devices of the share within the 90 % interval."""
-    rows = table.read(file_of(PredictionError, Path(ROOT / "data")), PredictionError)
-    whole = [row for row in rows if (row.method, row.batches, row.sort) == (predictions.OURS, ALL, ALL)]
-    for left_out in predictions.CHECKS[:-1]:
-        for phase in (INFERENCE, STEP):
-            held = [
-                row.coverage
-                for row in whole
-                if (row.left_out, row.phase) == (left_out, phase) and row.source and row.coverage is not None
-            ]
-            assert 0.85 <= np.mean(held) <= 0.95, (left_out, phase, np.mean(held))
+    held = {(left_out, phase): [] for left_out in records.CHECKS[:-1] for phase in (INFERENCE, STEP)}
+    for row in table.read(file_of(PredictionError, ROOT / "data"), PredictionError):
+        is_whole = (row.method, row.batches, row.sort) == (records.OURS, ALL, ALL)
+        if is_whole and row.source and row.coverage is not None and row.left_out != records.CHECKS[-1]:
+            held[row.left_out, row.phase].append(row.coverage)
+    assert all(0.85 <= np.mean(shares) <= 0.95 for shares in held.values()), held

@@ -7,26 +7,14 @@ from helpers.rows import ENVIRONMENT, machine_in, roof_measurement
 from measure.cache import table
 from measure.domain.roofs import Roof
 from measure.domain.schema import file_of
+from measure.predicting import records
 from measure.predicting.prediction_terms import PLACE, LayerRoof, PredictedDevice, of_chips, of_machines
-from measure.predicting.records import (
-    AUDIO,
-    CONVOLUTIONAL,
-    DECODING,
-    DENSE,
-    DEPTHWISE,
-    HOST_MEMORY,
-    LANGUAGE,
-    LAUNCHES,
-    OTHER,
-    PRODUCT,
-    TERMS,
-    UNFUSED,
-)
 from measure.published.records import Chip
 
 # 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators in microseconds
-TIMES = dict.fromkeys(TERMS, 0.0) | {
-    "convolution arithmetic": 3e-3, PRODUCT: 1e-3, OTHER: 2e-3, UNFUSED: 2e-3, LAUNCHES: 1e-4,
+TIMES = dict.fromkeys(records.TERMS, 0.0) | {
+    "convolution arithmetic": 3e-3, "product memory": 1e-3, "other memory": 2e-3, "unfused memory": 2e-3,
+    "launches": 1e-4,
 }  # fmt: skip
 
 
@@ -34,18 +22,18 @@ TIMES = dict.fromkeys(TERMS, 0.0) | {
     ("chip_kind", "how", "changed", "launch_s"),
     [
         ("soc", {}, {}, 0),
-        ("soc", {"compiled": True}, {UNFUSED: 0, LAUNCHES: 3e-5}, 0),  # three in ten launches are left
-        ("soc", {"copied": True}, {HOST_MEMORY: 1e-3}, 0),  # 1 MB of input, a nanosecond a byte
-        ("cpu", {}, {HOST_MEMORY: 2e-3}, 0),  # 2 MB of fresh pages
+        ("soc", {"compiled": True}, {records.UNFUSED: 0, records.LAUNCHES: 3e-5}, 0),  # three in ten launches are left
+        ("soc", {"copied": True}, {records.HOST_MEMORY: 1e-3}, 0),  # 1 MB of input, a nanosecond a byte
+        ("cpu", {}, {records.HOST_MEMORY: 2e-3}, 0),  # 2 MB of fresh pages
         # 100 operators, or three in ten of them, at 10 microseconds on the host
-        ("gpu", {}, {LAUNCHES: 0}, 1e-3),
-        ("gpu", {"compiled": True}, {UNFUSED: 0, LAUNCHES: 0}, 3e-4),
+        ("gpu", {}, {records.LAUNCHES: 0}, 1e-3),
+        ("gpu", {"compiled": True}, {records.UNFUSED: 0, records.LAUNCHES: 0}, 3e-4),
     ],
 )
-def test_terms_are_times_at_the_roof_and_beside_it(chip_kind, how, changed, launch_s):
-    asked = replace(work(3.0, moved=2.0), fresh_byte=2e6)
-    terms, found_s = asked.terms(ROOF, chip_kind, 10.0, "compiled" in how, "copied" in how)
-    assert dict(zip(TERMS, terms, strict=True)) == pytest.approx(TIMES | changed)
+def test_terms_are_times_at_the_roof_and_of_the_host(chip_kind, how, changed, launch_s):
+    call = replace(work(3.0, moved=2.0), fresh_byte=2e6)
+    terms, found_s = call.terms(ROOF, chip_kind, 10.0, **how)
+    assert dict(zip(records.TERMS, terms, strict=True)) == pytest.approx(TIMES | changed)
     assert found_s == pytest.approx(launch_s)
     # The least time is the roofline: 3 ms of arithmetic, or 0.5 ms for the footprint of 50 MB
     assert [work(gflop).least_s(ROOF) for gflop in (3.0, 0.1)] == pytest.approx([3e-3, 5e-4])
@@ -54,24 +42,23 @@ def test_terms_are_times_at_the_roof_and_beside_it(chip_kind, how, changed, laun
 @pytest.mark.parametrize(
     ("kinds", "family", "sort"),
     [
-        ({"convolution": 9.0, "linear": 1.0}, "residual", CONVOLUTIONAL),
-        ({"convolution": 9.0, "depthwise convolution": 0.5}, "compact", DEPTHWISE),
-        ({"convolution": 1.0, "linear": 5.0, "attention": 1.0}, "transformer", DENSE),
-        ({"linear": 5.0}, "audio", AUDIO),
+        ({"convolution": 9.0, "linear": 1.0}, "residual", records.CONVOLUTIONAL),
+        ({"convolution": 9.0, "depthwise convolution": 0.5}, "compact", records.DEPTHWISE),
+        ({"convolution": 1.0, "linear": 5.0, "attention": 1.0}, "transformer", records.DENSE),
+        ({"linear": 5.0}, "audio", records.AUDIO),
         # Of 4 MB of parameters a token reads each at 0.1 GFLOP / 4 MB = 25 FLOP a byte, a prompt at 1250
-        ({"linear": 0.1}, "language", DECODING),
-        ({"linear": 5.0}, "language", LANGUAGE),
+        ({"linear": 0.1}, "language", records.DECODING),
+        ({"linear": 5.0}, "language", records.LANGUAGE),
     ],
 )
 def test_a_network_is_sorted_by_its_work_unless_it_has_no_images(kinds, family, sort):
-    asked = work(0.0, family=family)
+    call = work(0.0, family=family)
     for kind, gflop in kinds.items():
-        asked.flop[PLACE[kind]] = 1e9 * gflop
-    assert asked.sort == sort
+        call.flop[PLACE[kind]] = 1e9 * gflop
+    assert call.sort == sort
 
 
 def row(precision, peak_flop_per_s, unit="tensor", **changed):
-    """A row of a chip's datasheet."""
     cells = {"chip": "Bead 2", "alias": "Bead-2-40GB; Example GPU", "bandwidth_byte_per_s": 1e12}
     cells |= {"power_w": None, "memory_byte": None}
     return Chip(
@@ -99,7 +86,7 @@ def test_rows_of_a_chip_are_one_device_with_the_best_of_each(tmp_path):
 
 
 def test_the_roof_of_layers_at_a_precision():
-    # torch runs convolutions at fp32 in TF32 where the chip has it, and they are no slower for a TF32 that is
+    # torch runs fp32 convolutions in TF32 if the chip has it. A slower TF32 does not slow them down
     device = PredictedDevice("Bead 2", "gpu", Roof({"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, 1e12))
     assert device.layer_roof("fp32") == LayerRoof(1e13, 1e12, convolution_flop_per_s=5e13)
     assert device.layer_roof("fp16") == LayerRoof(1e14, 1e12, 1e14)
@@ -109,7 +96,7 @@ def test_the_roof_of_layers_at_a_precision():
 
 
 def test_what_serves_tokens_at_fp16_accumulates_in_fp16():
-    # GeForce cards halve their rate with fp32 accumulation, which is what a datasheet's fp16 means; int8 tells the rest
+    # GeForce cards halve their rate with fp32 accumulation, as in a datasheet's fp16; int8 shows the whole rate
     geforce = PredictedDevice("Bead 2", "gpu", Roof({"fp16": 7e13, "bf16": 7e13, "int8": 2.8e14}, 1e12))
     assert geforce.layer_roof("fp16", serves=True) == LayerRoof(1.4e14, 1e12, 1.4e14)
     assert geforce.layer_roof("bf16", serves=True) == geforce.layer_roof("fp16") == LayerRoof(7e13, 1e12, 7e13)

@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from helpers.calls import BEAD, COSTS, HOST, additive, call, work
 
-from measure.predicting import records as predictions
-from measure.predicting import study
+from measure.predicting import records, study
 from measure.predicting.records import ALL, BY_DEVICE, LAUNCHES, OURS, TERMS
 from measure.predicting.study import rows_of
 
@@ -31,31 +30,25 @@ def test_each_setting_and_pool_is_fitted_without_those_put_aside(found):
     assert rows["Cog 3", "convolution arithmetic"].value == pytest.approx(1.3 * 2.0, rel=0.05)
 
 
-def test_what_is_put_aside_is_predicted(found):
-    rows = [
-        row
-        for row in found[2]
-        if (row.left_out, row.method, row.batches, row.sort) == (predictions.PUT_ASIDE, OURS, ALL, ALL)
-    ]
-    assert {row.device for row in rows} == {study.ASIDE[0], "any GPU"}
-
-
 def test_what_was_left_out_is_predicted_from_the_rest(found):
-    rows = {
-        (row.left_out, row.device): row for row in found[2] if (row.method, row.batches, row.sort) == (OURS, ALL, ALL)
-    }
+    whole = [row for row in found[2] if (row.method, row.batches, row.sort) == (OURS, ALL, ALL)]
+    rows = {(row.left_out, row.device): row for row in whole}
+    aside = {device for left_out, device in rows if left_out == records.PUT_ASIDE}
+    assert aside == {study.ASIDE[0], "any GPU"}
     # Cog 3 takes 1.3 times as long as Bead 2: left out, each is off by that
     assert rows[BY_DEVICE, "Cog 3"].median_ratio == pytest.approx(1.3, rel=0.03)
     assert rows[BY_DEVICE, "Bead 2"].median_ratio == pytest.approx(1 / 1.3, rel=0.1)
     assert rows[BY_DEVICE, "any GPU"].within is None  # two devices are too few
-    # Five known times tell the factor
-    assert rows[predictions.FIVE_KNOWN, "Cog 3"].median_error < 0.03
+    # Five times on the device show the factor
+    assert rows[records.FIVE_KNOWN, "Cog 3"].median_error < 0.03
 
 
 def test_a_networks_factor_is_the_shrunk_median_of_all_devices():
     """Each network of Cog 3 takes 1.3 times as long as on Bead 2, and ``odd`` 1.5 times as long as both let expect."""
-    odd = [call("odd", float(np.hypot(1.5 * factor * 11.5e-3, 1e-3)), work(5.0), each) for factor, each in
-           ((1.0, BEAD), (1.3, COG))]  # fmt: skip
+    odd = [
+        call("odd", float(np.hypot(1.5 * factor * 11.5e-3, 1e-3)), work(5.0), each)
+        for factor, each in ((1.0, BEAD), (1.3, COG))
+    ]
     timed = rows_of([*additive(), *additive(1.3, COG), *odd, call("hidden", 1e-3, work(0.01), BEAD)], COSTS)
     of_pool = np.zeros(len(TERMS))
     of_pool[TERMS.index("convolution arithmetic")], of_pool[TERMS.index("other memory")] = 2.0, 1.5
@@ -79,22 +72,22 @@ def test_each_row_is_left_out_once_and_with_its_label():
 
 
 def test_simple_estimates_say_what_they_are_called():
-    known = rows_of([call("one", 6e-3, work(3.0)), call("two", 12e-3, work(6.0))], COSTS)
-    asked = rows_of([call("three", 1.0, work(9.0, moved=12.0))], COSTS)
-    checks = study.check(BY_DEVICE, np.ones(len(TERMS)), asked, known)
+    fitted = rows_of([call("one", 6e-3, work(3.0)), call("two", 12e-3, work(6.0))], COSTS)
+    rows = rows_of([call("three", 1.0, work(9.0, moved=12.0))], COSTS)
+    checks = study.check(BY_DEVICE, np.ones(len(TERMS)), rows, fitted)
     likely_s = {check.method[0]: 1.0 / check.ratio[0] for check in checks}
     # Both took twice their FLOP at the peak
-    assert likely_s[predictions.LIKE_FLOP] == pytest.approx(18e-3)
+    assert likely_s[records.LIKE_FLOP] == pytest.approx(18e-3)
     # At the roof 3 + 1 and 6 + 1 ms: 6 / 4 and 12 / 7 times as long, in the median 1.607; the third 9 + 12 ms
-    assert likely_s[predictions.LIKE_ROOFLINE] == pytest.approx((6 / 4 + 12 / 7) / 2 * 21e-3)
+    assert likely_s[records.LIKE_ROOFLINE] == pytest.approx((6 / 4 + 12 / 7) / 2 * 21e-3)
 
 
-def test_a_slower_device_is_off_by_that_until_one_time_is_known():
+def test_a_slower_device_is_off_by_that_until_it_has_one_time():
     timed = rows_of([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)], COSTS)
     found = pd.concat(study.check_pool(timed))
-    known = found[(found.left_out == predictions.ONE_KNOWN) & (found.device == "Cog 3")]
-    assert np.median(np.abs(1 / known.ratio - 1)) < 0.05
-    assert "resnet50" not in set(known.network)
+    adapted = found[(found.left_out == records.ONE_KNOWN) & (found.device == "Cog 3")]
+    assert np.median(np.abs(1 / adapted.ratio - 1)) < 0.05
+    assert "resnet50" not in set(adapted.network)
 
 
 def checked(ratios, setting=BEAD):
@@ -116,9 +109,9 @@ def test_errors_are_of_predictions_over_latencies_by_batch_size():
 @pytest.mark.parametrize(
     ("ratios", "coverage", "within"),
     [
-        ([1.1, 1 / 1.1] * 3, 1.0, 1.1),  # each model's ratio lies within those of the others
-        ([1.1] * 5 + [2.0] * 2, 1.0, 2.0),  # so do those of a pair
-        ([1.1] * 5 + [2.0], 5 / 6, None),  # of six the one that is off most does not, which is too many
+        ([1.1, 1 / 1.1] * 3, 1.0, 1.1),  # each model's ratio lies within the others
+        ([1.1] * 5 + [2.0] * 2, 1.0, 2.0),  # so do the ratios of a pair
+        ([1.1] * 5 + [2.0], 5 / 6, None),  # one of six does not, which is too many
         ([1.1] * 4, None, None),  # three others are too few
     ],
 )
@@ -131,10 +124,10 @@ def test_a_settings_interval_is_checked_without_each_model(ratios, coverage, wit
 @pytest.mark.parametrize(
     ("widths", "coverage", "within"),
     [
-        # Of six devices alike 0.9 and a sixth of a tenth of the ratios, left out 0.9 and a fifth of a tenth
+        # Six equal devices: 0.9 and a sixth of a tenth of the ratios. Five others: 0.9 and a fifth of a tenth
         ([0.1] * 6, 0.92, (0.9 + 0.1 / 6) * 0.1),
         ([0.1] * 4, None, None),  # three other devices are too few
-        ([0.1] * 5 + [1.0], 5 / 6, None),  # of six one is off by more than all others, which is too many
+        ([0.1] * 5 + [1.0], 5 / 6, None),  # one of six is off by more than all others, which is too many
     ],
 )
 def test_a_pools_interval_is_checked_without_each_device(widths, coverage, within):
@@ -143,7 +136,7 @@ def test_a_pools_interval_is_checked_without_each_device(widths, coverage, withi
         checked(np.exp(np.linspace(width if width == 1 else -width, width, 2001)), BEAD._replace(device=f"Bead {at}"))
         for at, width in enumerate(widths)
     ]
-    rows = study.errors_of(predictions.pool_of("gpu", "fp16", "inference"), pd.concat(alike))
+    rows = study.errors_of(records.pool_of("gpu", "fp16", "inference"), pd.concat(alike))
     pool = next(row for row in rows if (row.device, row.batches, row.sort) == ("any GPU", ALL, ALL))
     if coverage is None:
         assert pool.coverage is pool.within is None
@@ -152,15 +145,8 @@ def test_a_pools_interval_is_checked_without_each_device(widths, coverage, withi
         assert (pool.within and np.log(pool.within)) == (within and pytest.approx(within, abs=2e-3))
 
 
-@pytest.mark.parametrize(
-    ("count", "within"),
-    [
-        # Of ratios e^0.01, e^0.02, …: of nine the last, since a tenth is as likely to be above all of them
-        (9, 0.09),
-        (99, 0.90),
-    ],
-)
-def test_few_ratios_need_a_wider_interval(count, within):
-    ratios = np.exp(0.01 * np.arange(1, count + 1))
-    checks = pd.DataFrame({"network": np.arange(count), "ratio": ratios})
-    assert np.log(study.interval(checks, "network")) == pytest.approx(within, abs=0.002)
+def test_few_ratios_need_a_wider_interval():
+    # Ratios e^0.01, e^0.02, …: the last of nine, because a tenth is as likely to be above all of them
+    for count, within in ((9, 0.09), (99, 0.90)):
+        checks = pd.DataFrame({"network": np.arange(count), "ratio": np.exp(0.01 * np.arange(1, count + 1))})
+        assert np.log(study.interval(checks, "network")) == pytest.approx(within, abs=0.002)

@@ -1,7 +1,7 @@
-"""Made timings of others and of a machine. Bead 2 of the world has 100 TFLOP/s at bf16 and 10 at fp32, 1 TB/s.
+"""Made published and measured timings. Bead 2 of the world has 100 TFLOP/s at bf16 and 10 at fp32, 1 TB/s.
 
-One input of ``timm:oak1`` asks for 10 convolutions with 2 GFLOP and 9 MB, 5 MB for each further input, and 20
-activations with 8 MB, all for each; backward for 15 convolutions with 4 GFLOP and 12 MB, 10 MB for each further one.
+One input of ``timm:oak1`` needs 10 convolutions with 2 GFLOP and 9 MB, 5 MB for each further input, and 20 activations
+with 8 MB for each input. Its backward pass needs 15 convolutions with 4 GFLOP and 12 MB, 10 MB for each further input.
 """
 
 import shutil
@@ -14,6 +14,7 @@ from helpers.world import WORLD
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.table import read, write
+from measure.domain.models import DECODE, PREFILL, Size
 from measure.domain.records import Environment
 from measure.domain.schema import file_of
 from measure.domain.words import BACKWARD, INFERENCE, STEP
@@ -22,7 +23,7 @@ from measure.predicting import study, timings
 from measure.predicting.prediction_terms import PLACE, LayerRoof
 from measure.predicting.records import HERE, LAUNCHES, Setting
 from measure.predicting.study import rows_of
-from measure.published.records import Chip, PublishedCount, PublishedKind, PublishedTiming
+from measure.published.records import Chip, PublishedCount, PublishedKind, PublishedTiming, PublishedTokens
 
 OAK = "timm:oak1"
 CONVOLUTION, ACTIVATION, LINEAR = PLACE["convolution"], PLACE["activation"], PLACE["linear"]
@@ -40,7 +41,7 @@ BACK = kind("convolution", 15, 4 * 10**9, 12 * 10**6, 10**7, BACKWARD)
 
 
 def bf16(**changed):
-    """What others timed on Bead 2: a batch of 8 in eager mode, stored at fp32 and computed at bf16."""
+    """A published timing on Bead 2: a batch of 8 in eager mode, stored at fp32 and computed at bf16."""
     return replace(TIMED, **{"model": OAK, "latency_s": 0.01, "autocast": "bf16", **changed})
 
 
@@ -79,13 +80,13 @@ def test_a_published_row_is_a_timed_call(data):
     assert (found.model, found.work.family, found.latency_s, found.chip_kind) == (OAK, "oak", 0.01, "gpu")
     assert found.roof == LayerRoof(1e14, 1e12, 1e14)
     assert not found.copied
-    asked = found.work
+    of_call = found.work
     # 8 inputs of 2 GFLOP; at two bytes an element half of 9 + 7 * 5 MB and of 8 * 8 MB
-    assert (asked.batch, asked.calls) == (8, 30)
-    assert asked.flop[CONVOLUTION] == asked.flop.sum() == 16e9
-    assert (asked.byte[CONVOLUTION], asked.byte[ACTIVATION], asked.byte.sum()) == (22e6, 32e6, 54e6)
+    assert (of_call.batch, of_call.calls) == (8, 30)
+    assert of_call.flop[CONVOLUTION] == of_call.flop.sum() == 16e9
+    assert (of_call.byte[CONVOLUTION], of_call.byte[ACTIVATION], of_call.byte.sum()) == (22e6, 32e6, 54e6)
     # The input is copied as it is, at four bytes; the parameters are held at two; 4 + 8 * (1 + 3) MB at two
-    assert (asked.input_byte, asked.parameter_byte, asked.footprint_byte) == (8e6, 2e6, 18e6)
+    assert (of_call.input_byte, of_call.parameter_byte, of_call.footprint_byte) == (8e6, 2e6, 18e6)
 
 
 @pytest.mark.parametrize(
@@ -105,8 +106,8 @@ def test_columns_of_a_row_are_conditions_of_the_call(data, changed, expected):
     (found,) = published(data, bf16(**changed))
     assert {name: getattr(found.setting, name, getattr(found, name, None)) for name in expected} == expected
     if changed == {"autocast": None}:
-        asked = found.work
-        assert (asked.byte.sum(), asked.parameter_byte, asked.footprint_byte) == (108e6, 4e6, 36e6)
+        of_call = found.work
+        assert (of_call.byte.sum(), of_call.parameter_byte, of_call.footprint_byte) == (108e6, 4e6, 36e6)
 
 
 def test_a_published_training_step_has_both_passes(data):
@@ -122,8 +123,8 @@ def test_a_row_without_a_roof_or_a_count_is_passed_over(data):
     fp64 = bf16(autocast=None, precision="fp64")
     # Of 16 bits the datasheet has bf16 alone
     assert published(data, bf16(device="Nobody 9"), bf16(autocast="fp16"), fp64, bf16(input_size=256)) == []
-    assert published(data, bf16(phase=STEP), kinds=KINDS) == []  # whose backward pass was not counted
-    assert published(data, bf16(layout="channels_last"), bf16(compiler="TensorRT")) == []  # which nobody predicts
+    assert published(data, bf16(phase=STEP), kinds=KINDS) == []  # its backward pass was not counted
+    assert published(data, bf16(layout="channels_last"), bf16(compiler="TensorRT")) == []  # not predicted
     failed = PublishedCount(OAK, 224, "unsupported", "an operator without a formula")
     assert published(data, bf16(), counts=[failed]) == []
 
@@ -144,14 +145,12 @@ def counted(data, workloads, operators):
 
 
 def test_a_workload_needs_its_operators_as_often_as_called(data):
-    others = [
-        replace(COUNTED, autocast="cuda"),
-        replace(COUNTED, model="wrong", status="error"),
-        replace(COUNTED, model="bare"),
-    ]
-    forward_only = replace(COUNTED, model="tied", backward_flop=None)
+    changes = (
+        {"autocast": "cuda"}, {"model": "wrong", "status": "error"}, {"model": "bare"}, {},
+        {"model": "tied", "backward_flop": None},
+    )  # fmt: skip
     operators = [operator(autocast="cuda"), *OPERATORS, operator("tied")]
-    found = counted(data, [*others, COUNTED, forward_only], operators)
+    found = counted(data, [replace(COUNTED, **change) for change in changes], operators)
     key = ("3x2x2", 1, "fp32")
     assert set(found) == {("net", *key, False), ("net", *key, True), ("tied", *key, False)}
     forward, step = (found["net", *key, trains] for trains in (False, True))
@@ -159,7 +158,7 @@ def test_a_workload_needs_its_operators_as_often_as_called(data):
     assert (forward.batch, forward.calls, forward.flop[LINEAR], forward.flop.sum()) == (1, 5, 20, 20)
     assert (forward.byte[LINEAR], forward.byte[ACTIVATION], forward.byte.sum()) == (192, 21, 213)
     assert (forward.input_byte, forward.parameter_byte, forward.footprint_byte) == (10, 100, 140)
-    # Besides, 4 * 20 FLOP and 4 * 5 B backward; what is stored is passed twice
+    # Besides, 4 * 20 FLOP and 4 * 5 B backward; the footprint counts once per pass
     assert (step.calls, step.flop[LINEAR], step.byte[LINEAR], step.footprint_byte) == (9, 100, 212, 280)
 
 
@@ -186,17 +185,20 @@ def test_a_cell_on_a_machine_with_a_roof_is_a_timed_call(machine):
 
 
 @pytest.mark.parametrize(("byte", "fresh_byte"), [(2 * 2**25, 0), (2 * 2**25 + 2, 2 * (2**25 + 1))])
-def test_outputs_above_the_largest_kept_block_get_fresh_pages(data, byte, fresh_byte):
+def test_outputs_above_32_mib_get_fresh_pages(data, byte, fresh_byte):
     """Half of an operator's bytes are its output; glibc returns blocks of more than 32 MiB to the system."""
-    forward_only = replace(COUNTED, backward_flop=None)
-    found = counted(data, [forward_only], [operator(byte=byte, calls=2), operator(name="other")])
-    (asked,) = found.values()
-    assert (asked.fresh_byte, asked.network) == (fresh_byte, "net")
+    operators = [operator(byte=byte, calls=2), operator(name="other")]
+    (found,) = counted(data, [replace(COUNTED, backward_flop=None)], operators).values()
+    assert (found.fresh_byte, found.network) == (fresh_byte, "net")
+
+
+def put_gpu(data, name):
+    as_gpu = replace(ENVIRONMENT, device="cuda", name=name)
+    write(data / "machines" / "bench" / "machine.csv", Environment, [as_gpu])
 
 
 def test_a_measured_gpu_is_a_machine_and_its_datasheets_chip(machine, data):
-    as_gpu = [replace(ENVIRONMENT, device="cuda", name="Example GPU")]
-    write(data / "machines" / "bench" / "machine.csv", Environment, as_gpu)
+    put_gpu(data, "Example GPU")
     found = {each.setting.device: each for each in timings.measured(data, timings.counted(Workloads(data)))}
     assert {each.machine for each in found.values()} == {"bench"}
     assert found["bench"].roof == LayerRoof(2048, 300, 2048)
@@ -207,9 +209,7 @@ def test_times_without_tf32_are_none_of_a_chip_that_has_it(machine, data):
     chips = read(file_of(Chip, data), Chip)
     bead = next(row for row in chips if (row.chip, row.precision) == ("Bead 2", "fp32"))
     write(file_of(Chip, data), Chip, [*chips, replace(bead, precision="tf32", peak_flop_per_s=5e13)])
-    write(
-        data / "machines" / "bench" / "machine.csv", Environment, [replace(ENVIRONMENT, device="cuda", name="Bead 2")]
-    )
+    put_gpu(data, "Bead 2")
     found = timings.measured(data, timings.counted(Workloads(data)))
     assert [each.setting.device for each in found] == ["bench"]
 
@@ -222,7 +222,7 @@ def test_a_measured_step_has_both_passes_and_needs_a_roof(machine):
     assert timings.read(machine) == []
 
 
-def test_a_settings_say_grows_with_the_root_of_its_rows():
+def test_the_weight_of_a_setting_is_the_root_of_its_rows():
     timed = rows_of([*additive(models=16), call("timm:lone.a1", 1.0, work(1.0), BEAD._replace(device="Cog 3"))], COSTS)
     assert timed.network[-2:].tolist() == ["net15", "lone"]  # without the library and the weights
     weights = study.weights(timed)
@@ -243,7 +243,7 @@ def test_a_hosts_launches_are_those_of_its_smallest_batch():
         measured_on("old", 1, 1e-3, "2.9.1"),
         measured_on("slow", 1, 4e-3),
         measured_on("chip", 1, 1.0, chip_kind="cpu"),  # its own host
-        call("net", 1.0, work(1.0), BEAD._replace(variant="torch.compile")),  # whose host nobody knows
+        call("net", 1.0, work(1.0), BEAD._replace(variant="torch.compile")),  # its host is unknown
     ]
     costs = timings.launch_costs(calls)
     hosts = timings.hosts_of(costs.items())
@@ -271,3 +271,44 @@ def test_the_host_of_published_timings_takes_the_least_time():
     # 100 operators at 40 us, and as compiled 0.3 of them; in a step 1.8 * 40 us; on the other host 90 us
     assert rows.launch_s.tolist() == pytest.approx([4e-3, 4e-3, 1.2e-3, 7.2e-3, 9e-3])
     assert rows.host.tolist() == pytest.approx([1.6, 1.6, 1.6, 72 / 25, 3.6])
+
+
+SMALL = Size((PREFILL, DECODE), 8, 3, 4, 2, 16, 100, 64)
+"""Three layers of width 8 with keys of width 4: 8 * (2 * 8 + 2 * 4 + 3 * 16) = 576 parameters each, 800 of the head."""
+
+
+def test_a_token_reads_the_parameters_and_half_of_the_cache():
+    found = timings.work_of_tokens(SMALL, DECODE, 10)
+    assert found.parameter_byte == 2 * (3 * 576 + 800)
+    assert found.flop[PLACE["linear"]] == 2 * (3 * 576 + 800)
+    # Keys and values of 5 tokens, 4 wide, in three layers; a score and a sum for each of 8
+    assert found.footprint_byte - found.parameter_byte == 2 * 2 * 4 * 5 * 3
+    assert found.flop[PLACE["attention"]] == 4 * 5 * 8 * 3
+    assert found.sort == "decoding"
+
+
+def test_a_prompt_reads_the_parameters_once_and_scores_one_token():
+    found = timings.work_of_tokens(SMALL, PREFILL, 10)
+    assert found.flop[PLACE["linear"]] == 2 * (10 * 3 * 576 + 800)
+    assert found.flop[PLACE["attention"]] == 4 * 10 * 10 * 8 * 3
+    assert found.byte[PLACE["other"]] == 4 * 2 * 4 * 10 * 10 * 3  # four heads' scores, written and read
+
+
+def test_the_sizes_are_those_of_the_published_models():
+    # 16.06 GB at 16 bits with the embedding of 128,256 by 4,096, which a token reads one row of
+    size = timings.LLAMAS["LLaMA 3 8B"]
+    embedding = 2 * size.vocabulary * size.width
+    assert timings.work_of_tokens(size, DECODE, 1).parameter_byte + embedding == pytest.approx(16.06e9, rel=1e-3)
+
+
+def test_a_published_rate_is_a_timed_call(data):
+    rows = [
+        PublishedTokens("made", "NVIDIA T4", gpus, "LLaMA 3 8B", weights, phase, 512, 20.0)
+        for gpus, weights, phase in ((1, "F16", DECODE), (1, "F16", PREFILL), (2, "F16", DECODE), (1, "Q4_K_M", DECODE))
+    ]
+    path = file_of(PublishedTokens, data)
+    path.parent.mkdir(parents=True)
+    write(path, PublishedTokens, rows)
+    # A token at 20 a second; 512 tokens of a prompt
+    found = [(each.setting.variant, each.latency_s) for each in timings.served(data)]
+    assert found == [(DECODE, 0.05), (PREFILL, 25.6)]
