@@ -29,7 +29,7 @@ from measure.counting.formulas import NOTHING, Work
 from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, stored_tensors, tensors_in
 from measure.counting.outputs import FakeCalls, UsualValues, call
 from measure.counting.products import whole_convolution_by_time
-from measure.models.call import Call, held_tensors, kept_state
+from measure.models.call import Call, held_tensors, preserve_state
 
 
 @dataclass
@@ -342,7 +342,7 @@ def _again(recorder: Recorder) -> Iterator[None]:
 def _recording(network: nn.Module, inputs: Any) -> Iterator[Recorder]:
     """Record what runs inside. An exception gets a note: the module and operator that it comes from."""
     recorder = Recorder(network, inputs)
-    with kept_state(network):
+    with preserve_state(network):
         try:
             with recorder:
                 yield recorder

@@ -1,6 +1,6 @@
 """A network and the arguments of one call: in a precision, under autocast, on the meta device.
 
-On the meta device a tensor has a shape, strides and a type, but no memory.
+A tensor on the meta device has a shape, strides and a type, but no memory.
 """
 
 import copy
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.overrides import TorchFunctionMode
 
-KNOWN_ELEMENTS = 2**20  # tensors of so many elements at most keep their values while a network is counted
+KNOWN_ELEMENTS = 2**20  # larger tensors have no values while a network is counted
 
 
 @dataclass(frozen=True)
@@ -31,26 +31,26 @@ class Call:
     keywords: dict[str, Any] = field(default_factory=dict)
 
     def with_inputs(self, change: "Callable[[torch.Tensor], torch.Tensor]") -> "Call":
-        """Return the call with ``change`` applied to every tensor of its arguments."""
+        """Apply ``change`` to every tensor of the arguments."""
         inputs, keywords = self._fresh_arguments()
         return Call(self.network, tuple(walk_tensors(list(inputs), change)), walk_tensors(dict(keywords), change))
 
     def run(self) -> Any:
-        """Call the network. What it returns as an iterator is computed now, into a list."""
+        """Call the network. An iterator that it returns runs to its end, into a list."""
         inputs, keywords = self._fresh_arguments()
         output = self.network(*inputs, **keywords)
         return list(output) if isinstance(output, Iterator) else output
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether no argument is a container or an object, such as a cache, which a call may change."""
+        """Whether no argument is a container or an object that a call may change, such as a cache."""
         import torch
 
         whole = (torch.Tensor, *WHOLE_TYPES)
         return all(isinstance(value, whole) for value in (*self.inputs, *self.keywords.values()))
 
     def _fresh_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments, their containers copied without the tensors: no call changes the next one's."""
+        """Copy the containers of the arguments, not the tensors, so that no call changes the next one's."""
         arguments = self.inputs, self.keywords
         if not self._is_plain:
             with suppress(Exception):  # an open file or a lock cannot be copied
@@ -75,7 +75,7 @@ def hollow(tensor: "torch.Tensor") -> "torch.Tensor":
 
 
 def empty_inputs(call: Call, device: str, dtype: "torch.dtype | None") -> Call:
-    """Replace the inputs by empty ones on a device. Types of 16 and 32 bits become ``dtype`` unless it is None."""
+    """Replace inputs by empty ones on a device. Types of 16 and 32 bits become ``dtype`` unless it is None."""
     import torch
 
     def empty(tensor: torch.Tensor) -> torch.Tensor:
@@ -94,20 +94,20 @@ def torch_dtype(precision: str) -> "torch.dtype":
 
 
 def cast(network: "nn.Module", dtype: "torch.dtype") -> "nn.Module":
-    """Cast parameters and buffers of 16 and 32 bits. Complex and double ones, and integers, keep their type.
-
-    So do quantised weights, such as torchao's, that refuse to be cast.
-    """
+    """Cast parameters and buffers of 16 and 32 bits, except quantised weights that refuse, such as torchao's."""
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     def change(tensor: "torch.Tensor") -> "torch.Tensor":
-        if is_traceable_wrapper_subclass(tensor):
-            with suppress(Exception):
-                return tensor.to(dtype)
+        if not is_castable(tensor):
             return tensor
-        return tensor.to(dtype)
+        try:
+            return tensor.to(dtype)
+        except Exception:
+            if is_traceable_wrapper_subclass(tensor):
+                return tensor
+            raise
 
-    return network._apply(lambda tensor: change(tensor) if is_castable(tensor) else tensor)
+    return network._apply(change)
 
 
 def is_castable(tensor: "torch.Tensor") -> bool:
@@ -122,14 +122,14 @@ def casting(
 ) -> Iterator[tuple[str, "torch.dtype | None"]]:
     """Put a network on the meta device into a precision; yield the device and type of its inputs. None keeps all types.
 
-    With ``fake``, its tensors name the CPU and still have no memory, and tensors without values mix with others. With
-    ``autocast``, a type of device, they name that; the network stays at fp32, and torch decides the precision of each
-    operator as it does on that device. Raises NotImplementedError if the machine has no such device.
+    ``fake``: the tensors name the CPU, still without memory, and mix with tensors that have values. ``autocast``, a
+    type of device: they name that device. The network stays at fp32, and torch decides the precision of each operator
+    as on that device. Raises NotImplementedError if the machine has no such device.
     """
     import torch
 
     dtype = precision and torch_dtype(precision)
-    os.environ["TRANSFORMERS_DISABLE_TORCH_CHECK"] = "1"  # its checks of values, which are unknown while counting
+    os.environ["TRANSFORMERS_DISABLE_TORCH_CHECK"] = "1"  # it checks values, which counting does not have
     if autocast is None:
         if dtype is not None:
             cast(network, dtype)
@@ -166,9 +166,9 @@ def casting(
 
 
 def meta_allocation(keep_constants: bool = False) -> "TorchFunctionMode":
-    """Return a context in which torch allocates on the meta device, but computes small tensors where they are.
+    """Make torch allocate on the meta device, but compute small tensors where they are.
 
-    With ``keep_constants``, small tensors of numbers have memory too, random ones as well: a network may read them.
+    ``keep_constants`` gives memory to small tensors of numbers too, also random ones: a network may read them.
 
     ``torch.device("meta")`` moves everything, also ``torch.arange`` and ``torch.tensor``. It breaks networks that read
     widths or drop rates from small tensors (RegNet, all of timm with stochastic depth). Here those stay on the CPU
@@ -179,7 +179,7 @@ def meta_allocation(keep_constants: bool = False) -> "TorchFunctionMode":
 
     bare = {torch.empty, torch.empty_strided}
     allocating = bare | {torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn, torch.randint}
-    # Without memory they do nothing, and torch takes a millisecond for each on the meta device.
+    # They do nothing without memory, and torch takes a millisecond for each on the meta device.
     initialising = {torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.fill_, torch.Tensor.zero_}
 
     class MetaAllocation(TorchFunctionMode):
@@ -187,8 +187,8 @@ def meta_allocation(keep_constants: bool = False) -> "TorchFunctionMode":
             kwargs = kwargs or {}
             if func in allocating:
                 made = func(*args, **{**kwargs, "device": kwargs.get("device") or "meta"})
-                is_kept = keep_constants and func not in bare and made.is_meta and made.numel() <= KNOWN_ELEMENTS
-                return func(*args, **kwargs) if is_kept else made
+                is_constant = keep_constants and func not in bare and made.is_meta and made.numel() <= KNOWN_ELEMENTS
+                return func(*args, **kwargs) if is_constant else made
             if func in initialising and args[0].is_meta:
                 return args[0]
             if func is torch.Tensor.to and args[0].is_meta:  # to where another tensor is; it has no values to move
@@ -205,7 +205,7 @@ def meta_allocation(keep_constants: bool = False) -> "TorchFunctionMode":
 def move_to_meta(call: Call, keep_constants: bool = False) -> Call:
     """Move a network and its inputs to the meta device. Tensors that modules share stay shared.
 
-    With ``keep_constants``, small tensors stay that a network may read: buffers, attributes, and inputs of integers.
+    ``keep_constants`` leaves small tensors that a network may read: buffers, attributes, and inputs of integers.
     """
 
     def change(tensor: "torch.Tensor") -> "torch.Tensor":
@@ -216,7 +216,7 @@ def move_to_meta(call: Call, keep_constants: bool = False) -> Call:
 
 
 def has_values(tensor: "torch.Tensor") -> bool:
-    """Return whether a network may read a tensor while it is counted: it is small, has memory, and is no parameter."""
+    """Whether a network may read a tensor while it is counted: it is small, has memory, and is no parameter."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensor
 
@@ -224,16 +224,16 @@ def has_values(tensor: "torch.Tensor") -> bool:
     return is_constant and tensor.numel() <= KNOWN_ELEMENTS
 
 
-# Packages of modules whose quantised weights are not tensors that counting can see
+# Packages of modules with quantised weights that counting cannot see
 HIDING = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "bitsandbytes.")
 # Packages of classes that a network gets when processes share its weights. DistributedDataParallel is not among them.
 SHARING = ("torch.distributed.fsdp", "torch.distributed._composable", "torch.distributed.tensor")
 
 
 def refuse_hidden(network: "nn.Module") -> None:
-    """Raise NotImplementedError for networks whose modules or weights do not show.
+    """Raise NotImplementedError for networks that hide their modules or weights.
 
-    They are TorchScript, exported programs, lazy modules, and what torch has quantised or shares among processes.
+    They are TorchScript, exported programs, lazy modules, and networks that are quantised or shared among processes.
     """
     import torch
 
@@ -242,7 +242,7 @@ def refuse_hidden(network: "nn.Module") -> None:
             why = "processes share its weights (torch.distributed); give the network as it was before"
             raise NotImplementedError(why)
     if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
-        raise NotImplementedError("it is TorchScript, whose modules do not show; give the plain torch.nn.Module")
+        raise NotImplementedError("it is TorchScript, which hides its modules; give the plain torch.nn.Module")
     for path, module in network.named_modules():
         if type(module).__module__.startswith(HIDING):
             raise NotImplementedError(
@@ -278,8 +278,8 @@ def copy_to_meta(call: Call, keep_constants: bool = False) -> Call:
             if func is not Tensor.__deepcopy__:
                 return func(*args, **(kwargs or {}))
             tensor, memo = args
-            is_kept = keep_constants and has_values(tensor)
-            return memo.setdefault(id(tensor), tensor.detach().clone() if is_kept else hollow(tensor))
+            is_constant = keep_constants and has_values(tensor)
+            return memo.setdefault(id(tensor), tensor.detach().clone() if is_constant else hollow(tensor))
 
     parameters: dict[int, Any] = {id(parameter): hollow(parameter) for parameter in call.network.parameters()}
     with WithoutMemory():
@@ -287,10 +287,10 @@ def copy_to_meta(call: Call, keep_constants: bool = False) -> Call:
 
 
 def replace_tensors(network: "nn.Module", change: "Callable[[torch.Tensor], torch.Tensor]") -> None:
-    """Replace every tensor that the modules hold, each once: parameters, buffers, and what plain attributes hold."""
+    """Replace every tensor that the modules hold, each once: in parameters, buffers, and plain attributes."""
     import torch
 
-    changed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # with the original, whose address must not be reused
+    changed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # with the original, so that no other gets its address
 
     def once(tensor: torch.Tensor) -> torch.Tensor:
         if id(tensor) not in changed:
@@ -305,7 +305,7 @@ def replace_tensors(network: "nn.Module", change: "Callable[[torch.Tensor], torc
         walk_tensors(vars(module), once, visited)
 
 
-# Values without parts, and those whose parts are not a network's data.
+# Values without parts, or with parts that are not a network's data.
 WHOLE_TYPES = (type(None), bool, int, float, complex, str, bytes, type, ModuleType, FunctionType, MethodType)
 
 
@@ -339,9 +339,9 @@ def walk_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]", v
 
 def held_tensors(value: Any) -> "list[torch.Tensor]":
     """Return all tensors in a value: in containers of any kind, and in attributes of objects."""
-    tensors: list[Any] = []
+    tensors: list[torch.Tensor] = []
 
-    def note(tensor: Any) -> Any:
+    def note(tensor: "torch.Tensor") -> "torch.Tensor":
         tensors.append(tensor)
         return tensor
 
@@ -350,10 +350,10 @@ def held_tensors(value: Any) -> "list[torch.Tensor]":
 
 
 @contextmanager
-def kept_state(network: "nn.Module") -> Iterator[None]:
-    """Give the modules back at the end what they hold now, so that a cache filled by one call is empty in the next.
+def preserve_state(network: "nn.Module") -> Iterator[None]:
+    """Restore the state of the modules at the end, so that a cache filled by one call is empty in the next.
 
-    Tensors that stay in their place stay the same objects, with their values. Modules that were added are taken away.
+    Tensors that stay in their place stay the same objects, with their values. Modules that were added go.
     """
     import torch
     from torch import nn
@@ -378,16 +378,16 @@ def kept_state(network: "nn.Module") -> Iterator[None]:
         hooks = [(each, each.copy()) for each in (module._forward_pre_hooks, module._forward_hooks)]
         before.append((module, held, hooks))
     with unset_fake_temporarily():
-        known = [(tensor, tensor.clone()) for tensor in network.buffers() if has_values(tensor)]
+        values = [(tensor, tensor.clone()) for tensor in network.buffers() if has_values(tensor)]
     try:
         yield
     finally:
         with unset_fake_temporarily(), torch.no_grad():
-            for tensor, value in known:
+            for tensor, value in values:
                 tensor.copy_(value)
         for module, held, hooks in before:
             vars(module).clear()
             vars(module).update(held)
-            for found, kept in hooks:  # transformers adds some in a call, and keeps in an attribute that they are there
-                found.clear()
-                found.update(kept)
+            for now, earlier in hooks:  # transformers adds some in a call, and notes in an attribute that it did
+                now.clear()
+                now.update(earlier)

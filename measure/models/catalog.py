@@ -33,8 +33,8 @@ def find(
 
     A pattern is a name or a glob among the built-in models, or else the language models, ``LIBRARY:PATTERN`` for all
     models of a library, or ``package.module:function`` for a user's own, which ``describe`` returns. ``native_size``
-    sets the input shape to that of the published weights; otherwise images are 3 x 224 x 224 where the model allows it.
-    Raises UserError.
+    selects the input shape of the published weights; otherwise images are 3 x 224 x 224 if the model allows it. Raises
+    UserError.
     """
     built_in = {(model.source, model.name): model for model in BUILT_IN}
     chosen: dict[str, Model] = {}
@@ -67,7 +67,7 @@ def find(
 
 
 def knows(name: str) -> bool:
-    """Return whether a name is that of one model here. A user's own model is not imported to find out."""
+    """Whether a name is of one model here. A user's own model is not imported to find out."""
     source, colon, _ = name.partition(":")
     try:
         return (not colon or source in LIBRARIES) and [model.name for model in find([name])] == [name]
@@ -76,13 +76,13 @@ def knows(name: str) -> bool:
 
 
 def is_own(name: str) -> bool:
-    """Return whether a name among those of ``--models`` is that of a user's own function."""
+    """Whether a name in ``--models`` is of a user's own function."""
     source, colon, _ = name.partition(":")
     return bool(colon) and source not in LIBRARIES
 
 
 def _has(source: str, pattern: str) -> bool:
-    """Return whether a library that is installed has models of this name or glob."""
+    """Whether a library is installed and has models of this name or glob."""
     try:
         library = _library(source)
     except UserError:
@@ -110,7 +110,7 @@ def _library(name: str) -> AnyLibrary:
 
 
 def imported_by(model: Model) -> tuple[str, ...]:
-    """Return the package that building a model imports; none for an own model, which may import anything."""
+    """Return the package that building a model imports; none for an own model, because it may import anything."""
     return (LIBRARIES[model.source].package,) if model.source in LIBRARIES else ()
 
 
@@ -129,7 +129,7 @@ def build_on_meta(model: Model, keep_constants: bool = False) -> "nn.Module":
 def make_inputs(
     model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None
 ) -> tuple[Any, ...] | dict[str, Any]:
-    """Return random arguments for one call of a library's network. ``dtype`` is that of images, sounds and caches."""
+    """Return random arguments for one call of a library's network: images, sounds and caches in type ``dtype``."""
     return LIBRARIES[model.source].make_inputs(model, batch, device, dtype)
 
 

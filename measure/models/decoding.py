@@ -2,8 +2,9 @@
 
 import copy
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,11 +12,8 @@ from torch import nn
 from measure.errors import in_short
 from measure.models.call import Call, cast, casting, meta_allocation, move_to_meta, walk_tensors
 
-if TYPE_CHECKING:
-    from measure.models.hugging_face import HuggingFaceTask
-
 PROBE = 2  # the batch size of the call that shows the shapes of a cache
-KEYWORDS = ("cache", "past_key_values", "cache_params", "state")  # of a cache; version 5.24 made one name of most
+KEYWORDS = ("cache", "past_key_values", "cache_params", "state")  # of a cache; version 5.24 gave most the first name
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Slot:
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """A cache after some tokens with slots in place of its tensors, and what an encoder returned before it."""
+    """A cache after some tokens with slots in place of its tensors, and the output of an encoder before it."""
 
     keyword: str
     cache: Any
@@ -50,10 +48,10 @@ class Past:
 
 
 class Decoding(nn.Module):
-    """A network that scores one token after those in its cache.
+    """A network that scores one token after the tokens in its cache.
 
     Each call makes the cache anew from the tensors named by its slots, so that no call changes the next one's work.
-    ``encoded`` is what the encoder returned, if there is one; its keys and values are in the cache.
+    ``encoded`` is the output of the encoder, if there is one; its keys and values are in the cache.
     """
 
     def __init__(self, network: nn.Module, past: Past) -> None:
@@ -74,7 +72,7 @@ class Decoding(nn.Module):
 
 
 def filled(value: Any, state: list[torch.Tensor]) -> Any:
-    """Return a copy of a cache with tensors in its slots. What no call changes is shared."""
+    """Copy a cache, with tensors in its slots. Parts that no call changes are shared."""
     if isinstance(value, Slot):
         return state[value.number]
     if isinstance(value, dict):
@@ -88,27 +86,23 @@ def filled(value: Any, state: list[torch.Tensor]) -> Any:
     return value
 
 
-def past_after(task: "HuggingFaceTask") -> Past:
-    """Return the cache of a task's network after the tokens before the decoded one. No memory is allocated.
+def past_after(build: Callable[[], Any], arguments: Callable[[int, str, torch.dtype | None], dict[str, Any]]) -> Past:
+    """Return the cache of a network after a call with the ``arguments`` for a batch, device and type.
 
-    Raises NotImplementedError if the network keeps no cache, or fails.
+    No memory is allocated. Raises NotImplementedError if the network keeps no cache, or fails.
     """
     with meta_allocation(), torch.no_grad():
-        network = cast(task.build(), torch.bfloat16)  # experts' products have shapes on the meta device in it alone
+        network = cast(build(), torch.bfloat16)  # experts' products have shapes on the meta device in this type alone
     parameters = inspect.signature(network.forward).parameters
     keyword = next((each for each in KEYWORDS if each in parameters), None)
-    source = task.config.model_type
+    source = network.config.model_type
     if keyword is None or "use_cache" not in parameters:
         raise NotImplementedError(f"{source} keeps no cache to decode with; name its prefill")
-
-    def probe(network: nn.Module, device: str, dtype: torch.dtype) -> Any:
-        return network(**task.arguments(PROBE, device, dtype), use_cache=True)
 
     network = move_to_meta(Call(network, ()), keep_constants=True).network
     try:
         with torch.no_grad(), casting(network, "bf16", None, fake=True) as (device, dtype):
-            assert dtype is not None
-            output = probe(network, device, dtype)
+            output = network(**arguments(PROBE, device, dtype), use_cache=True)
     except Exception as problem:  # a network may raise anything
         raise NotImplementedError(f"{source} cannot decode: its prefill raised {in_short(problem)}") from None
     if getattr(output, keyword, None) is None:  # RecurrentGemma keeps its state in its modules

@@ -25,7 +25,7 @@ LIBRARIES = {*sys.stdlib_module_names, "numpy", "torch", "torchvision", "torchau
 
 
 class Draws:
-    """Whether a number was drawn: ``made`` is known when the context ends."""
+    """Whether a number was drawn: ``made`` is set when the context ends."""
 
     made = False
 
@@ -45,7 +45,7 @@ def _state(pin: int | None) -> tuple[tuple[int, ...], bytes]:
 
 
 def _is_own(value: Any) -> bool:
-    """Return whether a class, function or module is a user's."""
+    """Whether a class, function or module is a user's."""
     return str(getattr(value, "__module__", value.__name__)).partition(".")[0] not in LIBRARIES
 
 
@@ -64,9 +64,9 @@ def _held_generators(root: Any) -> list[Any]:
             found.append(value)
         elif isinstance(value, FunctionType) and _is_own(value):
             names = _names(value.__code__)
-            known = [value.__globals__[name] for name in names & value.__globals__.keys()]
-            modules = [each for each in known if isinstance(each, ModuleType) and _is_own(each)]
-            left += [*known, *(vars(each).get(name) for each in modules for name in names)]
+            globals_ = [value.__globals__[name] for name in names & value.__globals__.keys()]
+            modules = [each for each in globals_ if isinstance(each, ModuleType) and _is_own(each)]
+            left += [*globals_, *(vars(each).get(name) for each in modules for name in names)]
             left += [value.__closure__, value.__defaults__, value.__kwdefaults__, vars(value)]
         elif isinstance(value, type) and _is_own(value):
             left += [*vars(value).values(), *value.__bases__]
@@ -79,12 +79,12 @@ def _held_generators(root: Any) -> list[Any]:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return the names of globals and attributes in a function and in those within it."""
+    """Return the names of globals and attributes in a function and in its inner functions."""
     return {*code.co_names}.union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))
 
 
 def _hold(generator: Any, words: tuple[int, ...]) -> tuple[Callable[[], bool], Callable[[], None]]:
-    """Give a generator a state. Return how to ask whether it has drawn since, and how to give its own state back."""
+    """Set the state of a generator. Return two functions: whether it has drawn since, and one to restore its state."""
     import numpy as np
 
     before: Any
@@ -108,7 +108,7 @@ def same_draws(pin: int | None = None, root: Any = None) -> Iterator[Draws]:
     """Draw the same random numbers each time. Restore the generators at the end.
 
     ``pin`` makes the first draws the ``LOWEST`` or ``HIGHEST`` of their range: of ``random.random()`` the first 156.
-    ``root`` is a network or function whose own generators do so too.
+    It includes the generators that ``root``, a network or function, holds.
     """
     import numpy as np
     import torch
@@ -141,9 +141,9 @@ def same_draws(pin: int | None = None, root: Any = None) -> Iterator[Draws]:
         undo.callback(set_torch, of_torch())
         set_torch(state_of_torch)
         for generator in held.values():
-            asked, restore = _hold(generator, words)
+            drew, restore = _hold(generator, words)
             undo.callback(restore)
-            has_drawn.append(asked)
+            has_drawn.append(drew)
         for owner, name, value in (
             (random.Random, "seed", seed),
             (random, "seed", seed.__get__(random._inst)),
@@ -156,4 +156,4 @@ def same_draws(pin: int | None = None, root: Any = None) -> Iterator[Draws]:
         try:
             yield draws
         finally:
-            draws.made = any(asked() for asked in has_drawn)
+            draws.made = any(drew() for drew in has_drawn)

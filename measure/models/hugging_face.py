@@ -1,9 +1,8 @@
 """Networks of Hugging Face's ``transformers`` with random weights, from a configuration; nothing is downloaded.
 
 ``hf:gpt2`` has the configuration that transformers ships for a type of model, ``hf:path/to/config.json`` a user's.
-After either, ``_prefill_512``, ``_decode_512`` or ``_encode_512`` says what a call does, as in
-``measure.domain.models``; the number may be left out. A prefill scores every token that it reads, as the network does
-unless told otherwise.
+``_prefill_512``, ``_decode_512`` or ``_encode_512`` after either names the task, as in ``measure.domain.models``; the
+number may be left out. A prefill scores every token that it reads, which is the network's default.
 """
 
 import copy
@@ -37,8 +36,7 @@ MAPPING = re.compile(r"MODEL_FOR_\w+_MAPPING")
 FRAMES = 100  # of a spectrogram in a second: one each 10 ms
 LENGTH = 128  # tokens unless the name says how many, or the most that the network takes
 
-# The mappings of transformers in which a configuration's network is looked up, if it names none, by what the network
-# does. In the last of all, others are.
+# transformers' mappings from configurations to networks, by task, for configurations that name no network
 HEADS = {
     "decodes": ("MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING"),
     "translates": ("MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING"),
@@ -50,7 +48,7 @@ FAMILIES = {"input_ids": "language", "pixel_values": "vision", "pixel_values_vid
 
 @dataclass(frozen=True, eq=False)
 class HuggingFaceTask:
-    """A configuration, its class of network, and what a call does; ``length`` is the tokens before a decoded one."""
+    """A configuration, its class of network, and the phase of a call; ``length`` is the tokens before a decoded one."""
 
     config: "PreTrainedConfig"
     network: Any
@@ -97,17 +95,17 @@ class HuggingFaceTask:
             size = round(config.patch_size / min(ratios))
         height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
         image = (self._first("num_channels", 3), height, width)
-        known: dict[str, tuple[int, ...]] = {
+        shapes: dict[str, tuple[int, ...]] = {
             "input_ids": (self.length,),
             "decoder_input_ids": (self.length,),
-            "bbox": (self.length, 4),  # where each token of a text stands on its page
+            "bbox": (self.length, 4),  # the place of each token of a text on its page
             "pixel_values": (frames, *image) if (frames := getattr(config, "num_frames", None)) else image,
             "pixel_values_videos": (getattr(config, "frames_per_clip", 16), *image),
             "input_features": self._spectrogram(),
             "input_values": self._sound(),
         }
         if "past_values" in self.parameters and hasattr(config, "num_input_channels"):  # PatchTST: a series
-            known["past_values"] = (config.context_length, config.num_input_channels)
+            shapes["past_values"] = (config.context_length, config.num_input_channels)
         # CLIP takes both, and so do ViLT and CLAP. A text for LLaVA may do without images or sound.
         sees = hasattr(config, "vision_config") or hasattr(config, "image_size")
         optional = {"bbox"} | ({"decoder_input_ids"} if self._has_decoder else set())
@@ -118,19 +116,19 @@ class HuggingFaceTask:
         variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         # A part of a network inherits the name of the whole one's input.
         if isinstance(main, list) or main not in self.parameters:
-            main = next((name for name in self.parameters if name in known), main)
+            main = next((name for name in self.parameters if name in shapes), main)
         names = [main]
         for name, parameter in self.parameters.items():
             is_required = parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
             if name not in ("self", main) and (is_required or name in optional):
                 names.append(name)
-        if others := [name for name in names if name not in known]:
+        if others := [name for name in names if name not in shapes]:
             raise UserError(
                 f"--models: {self.network.__name__} takes {' and '.join(others)}; write a function that makes them"
             )
         if any(name.endswith("input_ids") for name in names):
             self.vocabulary()
-        return {name: known[name] for name in names}
+        return {name: shapes[name] for name in names}
 
     def _spectrogram(self) -> tuple[int, ...]:
         """Return the shape of a spectrogram: bands first as for Whisper, or a second of frames first.
@@ -227,7 +225,7 @@ class HuggingFace(Library):
     def make_inputs(
         self, model: Model, batch: int, device: str, dtype: "torch.dtype | None"
     ) -> tuple[Any, ...] | dict[str, Any]:
-        """Return random arguments by name. Decoding takes the tensors of a cache, and what an encoder returned."""
+        """Return random arguments by name. Decoding takes the tensors of a cache, and the output of an encoder."""
         task = self._task(model.name)
         if task.phase != DECODE:
             return task.arguments(batch, device, dtype)
@@ -243,18 +241,18 @@ class HuggingFace(Library):
 def _past(task: HuggingFaceTask) -> "Past":
     from measure.models.decoding import past_after
 
-    return past_after(task)
+    return past_after(task.build, task.arguments)
 
 
 def _parse(name: str) -> tuple[str, str | None, int | None]:
-    """Split a name into its configuration, phase and number of tokens."""
+    """Split a name into configuration, phase and number of tokens."""
     found = NAME.fullmatch(name)
     assert found is not None, name
     return found["source"], found["phase"], int(found["length"]) if found["length"] else None
 
 
 def _code(name: str) -> str | None:
-    """Hash the settings of a user's own file, which an edit makes another network's, in the form of an own model's."""
+    """Hash the settings of a user's own file, in the form of an own model's code: an edit makes another network."""
     source = _parse(name)[0]
     if not source.endswith(".json"):
         return None
@@ -303,7 +301,7 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
     try:
         kind = _kind(api, config)
         network = _network(api, config, HEADS.get(kind, ()))
-    except Exception as problem:  # a configuration may name what this version of transformers lacks
+    except Exception as problem:  # a configuration may name a part that this version of transformers lacks
         raise UserError(f"--models: transformers cannot make {source}: {in_short(problem)}; upgrade it") from None
     if network is None:
         raise UserError(f"--models: transformers has no network for {source}; write a function that makes it")
@@ -314,7 +312,7 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
         for attribute in vars(each) if each else ():
             if attribute.endswith("layerdrop"):
                 setattr(each, attribute, 0.0)  # layers dropped at random would make the work of training random
-    config.use_cache = False  # nobody reads what a prefill alone would keep
+    config.use_cache = False  # nobody reads the cache of a prefill alone
     if getattr(config, "image_token_id", 0) is None:  # BLIP-2's own, which fails without one: any token will do
         config.image_token_id = 0
     text = config.get_text_config(decoder=True)
@@ -327,7 +325,7 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
 
 
 def _kind(api: Any, config: "PreTrainedConfig") -> str:
-    """Return what a configuration's networks do: a key of ``HEADS``, or "encodes"."""
+    """Return the task of a configuration's networks: a key of ``HEADS``, or "encodes"."""
 
     def is_in(name: str) -> bool:
         return type(config) in getattr(api, name)

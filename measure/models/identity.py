@@ -1,4 +1,4 @@
-"""The identity of a user's own model: its source, and what it runs. A change to either makes it another network."""
+"""The identity of a user's own model: its source and its operators. A change to either makes it another network."""
 
 import ast
 import sys
@@ -25,7 +25,7 @@ def describe(name: str) -> Model:
 
 
 def differences(before: str | None, now: str | None) -> str:
-    """Say in which of its parts the code of a model changed."""
+    """Name the parts of a model's code that changed."""
     parts = zip((SOURCE, RUNS), (before or "-").split("-"), (now or "-").split("-"), strict=True)
     return " and ".join(words for words, old, new in parts if old != new)
 
@@ -78,11 +78,11 @@ def _imports(file: Path, package: str) -> Iterator[str]:
             yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-@settings.kept()  # what a network sets while it runs must not reach the next one
+@settings.kept()  # settings that a network changes while it runs must not reach the next one
 def _hash_runs(model: Model) -> str:
     """Hash the operators of a forward pass with their shapes and types, which decide its bytes and FLOP.
 
-    It needs no formula, so a corrected formula is no change. A model that cannot run without values has no such hash.
+    No formula is involved, so a corrected formula is no change. "" if the model cannot run without values.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map
@@ -100,7 +100,8 @@ def _hash_runs(model: Model) -> str:
         with suppress(Exception):  # own code may raise anything
             (call,) = prepare_on_meta(model, [own_models.PROBE], keep_constants=is_fake)
             held = casting(call.network, None, None, fake=is_fake)
-            with same_draws(root=call.network), held as (device, dtype), Calls() as calls:  # it may draw what it runs
+            # Random numbers may decide the operators
+            with same_draws(root=call.network), held as (device, dtype), Calls() as calls:
                 made = empty_inputs(call, device, dtype)
                 call.network(*made.inputs, **made.keywords)
             return _hash("\n".join(sorted(calls.seen)))

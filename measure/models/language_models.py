@@ -103,7 +103,7 @@ class PostNormBlock(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Return the scores of the next token, (batch, vocabulary), in training too only those of the last position."""
+    """Score the next token, (batch, vocabulary), from the last position alone, also in training."""
 
     def __init__(self, task: LanguageTask, norm: Callable[[], nn.Module], blocks: list[PreNormBlock]) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Decoder(nn.Module):
         self.blocks, self.norm = nn.ModuleList(blocks), norm()
         self.head = nn.Linear(task.size.width, task.size.vocabulary, bias=False)
         self.head.weight = self.embedding.weight
-        self.places: nn.Embedding | None = None  # an embedding of positions, of which a call reads the last
+        self.places: nn.Embedding | None = None  # an embedding of positions; a call reads the last ones
         self.register_buffer("rotation", None, persistent=False)
 
     def forward(self, tokens: Tensor, cache: Tensor | None = None) -> Tensor:
@@ -146,7 +146,7 @@ class Llama(Decoder):
 
 
 class Bert(nn.Module):
-    """Return the hidden states, and the pooled first token, (batch, width), which stands for the text."""
+    """Return the hidden states, and the pooled first token, (batch, width), which represents the text."""
 
     def __init__(self, task: LanguageTask) -> None:
         super().__init__()

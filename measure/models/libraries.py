@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Library:
-    """A source of models: ``match`` returns the names that a glob selects, ``build`` uses torch's default device."""
+    """A source of models. ``build`` uses torch's default device."""
 
     package: str
     extra = "measure"  # ``pip install roofwright[extra]`` installs the package
@@ -32,7 +32,6 @@ class Library:
         raise NotImplementedError
 
     def names(self) -> list[str]:
-        """Return the names of all models."""
         return self.match("*")
 
     def describe(self, name: str) -> Model:
@@ -45,7 +44,7 @@ class Library:
     def make_inputs(
         self, model: Model, batch: int, device: str, dtype: "torch.dtype | None"
     ) -> tuple[Any, ...] | dict[str, Any]:
-        """Return the arguments of one call, by position or name: by default a random tensor (batch, *input_shape)."""
+        """Return the arguments of one call, by position or name. The default is a random (batch, *input_shape)."""
         import torch
 
         return (torch.randn(batch, *model.input_shape, device=device, dtype=dtype),)
@@ -68,7 +67,6 @@ class Torchvision(Library):
     package = source = "torchvision"
 
     def kinds(self) -> dict[str, str]:
-        """Return the kind of each model by its name."""
         models = self.api.models
         modules = {kind: getattr(models, kind.replace(" ", "_"), models) for kind in KINDS}
         return {name: kind for kind, module in modules.items() for name in models.list_models(module)}
@@ -97,7 +95,7 @@ class Torchvision(Library):
         return (3, side, side)
 
     def build(self, model: Model) -> Any:
-        """Build the network with the published parameters, those of its auxiliary heads included, which never run."""
+        """Build the network with the published parameters, also of its auxiliary heads, which never run."""
         from torch.nn import BatchNorm2d
         from torchvision.ops import FrozenBatchNorm2d
 
@@ -176,7 +174,7 @@ TRANSFORMERS = (
     *("wav2vec2_base", "wav2vec2_large", "wav2vec2_large_lv60k", "wav2vec2_xlsr_300m", "wav2vec2_xlsr_1b"),
     *("wav2vec2_xlsr_2b", "hubert_base", "hubert_large", "hubert_xlarge", "wavlm_base", "wavlm_large"),
 )
-# The shape of one input without the batch, and the arguments for which torchaudio's factory has no default.
+# The shape of one input without the batch, and the arguments without a default in torchaudio's factory.
 RECIPES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     # Layers dropped at random in training would make its work random.
     **dict.fromkeys(TRANSFORMERS, (SOUND, {"encoder_layer_drop": 0.0})),

@@ -37,7 +37,7 @@ CONTRACT = "return a torch.nn.Module and its inputs, (network, inputs)"
 
 
 class RaisedError(Exception):
-    """A user's code raised something; the text says what, in short."""
+    """A user's code raised an exception; the text is a short form of it."""
 
 
 class BrokenModelError(UserError):
@@ -45,14 +45,14 @@ class BrokenModelError(UserError):
 
 
 class ContractError(ValueError):
-    """A function returned something wrong. The text follows the function's name and says what to do."""
+    """A function returned something wrong. The text follows the function's name, and ends with a remedy."""
 
 
 def describe(name: str) -> Model:
-    """Return a function's model. Its input shape is that of the first tensor with a batch, without the batch.
+    """Return a function's model. Its input shape comes from the first tensor with a batch, without the batch.
 
-    Without a dimension for the batch it is that of the first tensor for one input. Raises UserError if the function
-    does not exist, raises, or returns something wrong.
+    It comes from the first tensor for one input if no dimension is the batch. Raises UserError if the function does not
+    exist, raises, or returns something wrong.
     """
     function = _find(name)
     batch = PROBE
@@ -68,9 +68,7 @@ def describe(name: str) -> Model:
             if False in batched:  # the edges of a graph are two rows whatever the batch
                 _make_call_without_memory(function, batch := 2 * batch)
             rows = first.unbind() if first.is_nested else [first.select(axis, 0)]
-            shape = tuple(
-                max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True)
-            )  # rows may differ in length
+            shape = tuple(map(max, zip(*(row.shape for row in rows), strict=True)))  # rows may differ in length
     except ContractError as problem:
         raise BrokenModelError(f"--models: {name} {problem}") from None
     except (Exception, SystemExit) as problem:  # user code may raise anything, and a script may exit
@@ -90,7 +88,7 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
 
 
 def prepare_on_meta(model: Model, batch: int, keep_constants: bool = False) -> Call:
-    """Build the same without memory. Raises NotImplementedError for what cannot be counted anywhere."""
+    """Build the same without memory. Raises NotImplementedError if the network cannot be counted."""
     function = _find(model.name)
     try:
         with same_draws(root=function):
@@ -139,7 +137,7 @@ def _find(name: str) -> Callable[[int], Any]:
 
 
 def _under(dtype: "torch.dtype", function: Callable[[int], Any]) -> Callable[[int], Any]:
-    """Let a function build under a default type, and take back what it sets for the whole process."""
+    """Let a function build under a default type, and restore the settings of the process after it."""
 
     @wraps(function)
     def build(batch: int) -> Any:
@@ -201,7 +199,7 @@ def _tensors(call: Call) -> dict[str, Any]:
 
 
 def _batch_axis(function: Callable[[int], Any], call: Call) -> int | None:
-    """Return the dimension of the batch; None if none is: the function says so, or ``batch`` tells nodes to graphs."""
+    """Return the dimension of the batch; None if the function says so, or if ``batch`` assigns nodes to graphs."""
     return getattr(function, "batch_axis", None if "batch" in call.keywords else 0)
 
 

@@ -3,7 +3,7 @@ from helpers.counting import Own, meta, nn, torch
 
 from measure.counting.count import count_network
 from measure.domain.words import PRECISION_BYTE
-from measure.models.call import Call, casting, empty_inputs, kept_state, meta_allocation, torch_dtype
+from measure.models.call import Call, casting, empty_inputs, meta_allocation, preserve_state, torch_dtype
 
 
 def test_inputs_without_values_keep_their_shapes():
@@ -80,7 +80,7 @@ def test_a_hook_that_a_call_adds_is_gone_after_it():
         return value
 
     network = Own(collect, is_hooked=False)
-    with kept_state(network):
+    with preserve_state(network):
         network(torch.ones(1, 2))
         assert len(network._forward_hooks) == 1
     assert not network.is_hooked
