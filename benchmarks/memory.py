@@ -40,6 +40,7 @@ from measure.machine import devices, processor
 from measure.models import catalog
 from measure.run.worker import classify
 from measure.timing.calls import prepare
+from roofwright.command_line import answer
 
 MODELS = (
     "alexnet vgg11 resnet18 resnet50 densenet121 googlenet squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v2 "
@@ -147,7 +148,7 @@ def is_within(model: Model, batch: int, device: devices.Device, phase: str, coun
     return abs(difference) <= TOLERANCE
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
     device = devices.find(arguments.device)
     if device.kind == "mps":
         raise UserError("--device: torch does not trace the allocations of mps; use cpu or cuda")
@@ -170,6 +171,7 @@ def run(arguments: argparse.Namespace) -> None:
     for phase in (INFERENCE, STEP):
         verdict = "all" if within[phase] == len(models) else "NOT ALL"
         print(f"{phase:10}{within[phase]} of {len(models)} models within {TOLERANCE:.0%} of the traced peak, {verdict}")
+    return 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -184,14 +186,5 @@ def parser() -> argparse.ArgumentParser:
     return flags
 
 
-def main(arguments: Sequence[str]) -> int:
-    try:
-        run(parser().parse_args(arguments))
-    except UserError as problem:
-        print(problem, file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(answer("memory", lambda: run(parser().parse_args())))

@@ -1,6 +1,6 @@
-"""Counts the small networks of ``docs/counting.md`` with every counting program: see ``counting_programs.py``.
+"""Count the small networks of ``docs/counting.md`` with every counting program: see ``counting_programs.py``.
 
-A block of the page that sets ``right`` is a case: it defines a ``network``, its input ``x`` and the right FLOP.
+A block of the page that sets ``right``, the right FLOP, is a case. It also defines a ``network`` and its input ``x``.
 """
 
 import re
@@ -29,9 +29,9 @@ class Case:
 
     def build(self) -> tuple[Any, Any, int]:
         """Return the network in eval mode, its input and the right FLOP."""
-        made: dict[str, Any] = {}
-        exec(self.code, made)
-        return made["network"].eval(), made["x"], made["right"]
+        names: dict[str, Any] = {}
+        exec(self.code, names)
+        return names["network"].eval(), names["x"], names["right"]
 
 
 def read_cases(page: Path = PAGE) -> list[Case]:
@@ -56,18 +56,20 @@ def count_case(program: str, case: Case) -> CaseCount:
 
     counter = CASE_COUNTERS[program]
     network, x, right = case.build()
-    known = case.name, program, counter.version
+    flop, status, reason = None, "ok", None
     if not counter.installed:
-        return CaseCount(*known, "unsupported", f"{counter.package} is not installed", case.arithmetic, right)
-    try:
-        mac, _ = counter.count(network.to(counter.device), x.to(counter.device))
-    except Exception as problem:  # a peer may raise anything
-        return CaseCount(*known, "error", classify(problem).reason, case.arithmetic, right)
-    return CaseCount(*known, "ok", None, case.arithmetic, right, float(2 * mac))
+        status, reason = "unsupported", f"{counter.package} is not installed"
+    else:
+        try:
+            mac, _ = counter.count(network.to(counter.device), x.to(counter.device))
+            flop = float(2 * mac)
+        except Exception as problem:  # a peer may raise anything
+            status, reason = "error", classify(problem).reason
+    return CaseCount(case.name, program, counter.version, status, reason, case.arithmetic, right, flop)
 
 
 def count_cases() -> list[CaseCount]:
-    """Count all cases with all programs; name those that are not installed."""
+    """Count all cases with all programs; name the programs that are not installed."""
     counts, cases = [], read_cases()
     for program, counter in CASE_COUNTERS.items():
         if counter.installed:
@@ -80,7 +82,7 @@ def count_cases() -> list[CaseCount]:
 
 
 def to_markdown(counts: Sequence[CaseCount]) -> str:
-    """Return a table with a row for each case and a column for each program: the FLOP that it prints."""
+    """Return a table of the FLOP that each program (a column) prints for each case (a row)."""
     programs = list(dict.fromkeys(count.program for count in counts))
     cells: dict[str, dict[str, str]] = {}
     for count in counts:

@@ -1,11 +1,11 @@
-"""Compares this program with other counting programs on torchvision's classification models: accuracy, time, memory.
+"""Compare this program with other counting programs on torchvision's classification models: accuracy, time, memory.
 
     python scripts/counting_programs.py
     python scripts/counting_programs.py --cases    # the small networks of docs/counting.md instead
 
-Each counting program runs in a process of its own, one after another, and counts one model after another at batch size
-1 and the size of its default weights, in eval mode without gradients and with torch's fused inference path of attention
-off, which suits all of them. torchvision publishes multiply-adds and parameters with these weights.
+The counting programs run one after another, each in a process of its own. A program counts one model after another at
+batch size 1 and the size of the default weights, in eval mode without gradients. torch's fused inference path of
+attention is off, which suits all programs. torchvision publishes multiply-adds and parameters with these weights.
 """
 
 import argparse
@@ -34,13 +34,14 @@ from measure.domain.schema import file_of
 from measure.domain.words import shape_name
 from measure.domain.workload_records import CaseCount, ProgramCount
 from measure.errors import UserError
+from roofwright.command_line import answer
 
 DATA = Path(__file__).parents[1] / "data"
 MEMORY_LIMIT_BYTE = 2_000_000_000
 
 
 def classification_models(pattern: str) -> list[Model]:
-    """Return torchvision's classification models whose names match, at the size of their default weights."""
+    """Return torchvision's classification models with matching names, at the size of their default weights."""
     from torchvision import models
 
     from measure.models import catalog
@@ -151,8 +152,8 @@ def show_scores(results: Sequence[ProgramCount]) -> None:
 def parser() -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(
         prog="python scripts/counting_programs.py",
-        description="Count torchvision's classification models with this program and with others, compare with what "
-        "torchvision publishes, and keep the results as CSV. All models take about ten minutes and 8 GB of memory.",
+        description="Count torchvision's classification models with this program and with others, compare the counts "
+        "with torchvision's own, and keep the results as CSV. All models take about ten minutes and 8 GB of memory.",
         epilog="The other counting programs: pip install -e '.[benchmark]'",
     )
     flags.add_argument("--models", default="*", metavar="GLOB", help="such as 'resnet*' (default: all)")
@@ -166,7 +167,7 @@ def parser() -> argparse.ArgumentParser:
     return flags
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
     record = CaseCount if arguments.cases else ProgramCount
     out = arguments.out or (file_of(record, DATA) if arguments.models == "*" else None)
     if out and not os.access(out.parent, os.W_OK):
@@ -177,7 +178,7 @@ def run(arguments: argparse.Namespace) -> None:
             table.write(out, CaseCount, cases)
             print(f"written: {out}")
         print(f"\n{counting_cases.to_markdown(cases)}")
-        return
+        return 0
     results: list[ProgramCount] = []
     for name in COUNTERS:
         print(f"{name}: counting", flush=True)
@@ -195,16 +196,8 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"written: {out}")
     print()
     show_scores(results)
-
-
-def main(arguments: Sequence[str]) -> int:
-    try:
-        run(parser().parse_args(arguments))
-    except UserError as problem:
-        print(problem, file=sys.stderr)
-        return 2
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(answer("counting_programs", lambda: run(parser().parse_args())))

@@ -10,14 +10,14 @@ import importlib.util
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-Count = tuple[float, int | None]
-"""Multiply-adds, and parameters where the program counts them."""
+Count = tuple[float, int | None]  # multiply-adds, and parameters if the program counts them
 
 
 def roofwright(network: "nn.Module", images: "torch.Tensor") -> Count:
@@ -45,22 +45,14 @@ def fvcore(network: "nn.Module", images: "torch.Tensor") -> Count:
 def ptflops(network: "nn.Module", images: "torch.Tensor", backend: str) -> Count:
     from ptflops import get_model_complexity_info
 
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         macs, parameters = get_model_complexity_info(
             network, (1,), False, False, input_constructor=lambda _: images, backend=backend
         )
     if macs is None:
-        raise RuntimeError(said.getvalue().strip().splitlines()[-1])
+        raise RuntimeError(output.getvalue().strip().splitlines()[-1])
     return macs, parameters
-
-
-def ptflops_aten(network: "nn.Module", images: "torch.Tensor") -> Count:
-    return ptflops(network, images, "aten")
-
-
-def ptflops_pytorch(network: "nn.Module", images: "torch.Tensor") -> Count:
-    return ptflops(network, images, "pytorch")
 
 
 def thop(network: "nn.Module", images: "torch.Tensor") -> Count:
@@ -73,8 +65,8 @@ def thop(network: "nn.Module", images: "torch.Tensor") -> Count:
 def torchinfo(network: "nn.Module", images: "torch.Tensor") -> Count:
     from torchinfo import summary
 
-    said = summary(network, input_data=images, device=images.device, verbose=0)
-    return said.total_mult_adds, said.total_params
+    found = summary(network, input_data=images, device=images.device, verbose=0)
+    return found.total_mult_adds, found.total_params
 
 
 def calflops(network: "nn.Module", images: "torch.Tensor") -> Count:
@@ -95,7 +87,7 @@ def deepspeed(network: "nn.Module", images: "torch.Tensor") -> Count:
 class Counter:
     """A counting program: its package (None: this one), the device of its network, and the call.
 
-    With ``is_once`` it counts right only once in a process, because it leaves torch's functions wrapped.
+    ``is_once``: only the first count of a process is right, because the program leaves torch's functions wrapped.
     """
 
     package: str | None
@@ -116,8 +108,8 @@ COUNTERS = {
     "roofwright": Counter(None, "meta", roofwright),
     "torch": Counter("torch", "meta", torch_counter),
     "fvcore": Counter("fvcore", "cpu", fvcore),  # its tracer fails on the meta device
-    "ptflops-aten": Counter("ptflops", "cpu", ptflops_aten),
-    "ptflops-pytorch": Counter("ptflops", "cpu", ptflops_pytorch),
+    "ptflops-aten": Counter("ptflops", "cpu", partial(ptflops, backend="aten")),
+    "ptflops-pytorch": Counter("ptflops", "cpu", partial(ptflops, backend="pytorch")),
     "thop": Counter("thop", "cpu", thop),
     "torchinfo": Counter("torchinfo", "cpu", torchinfo),
 }

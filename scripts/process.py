@@ -1,4 +1,4 @@
-"""Runs each measurement in a process of its own, with its own memory and imports."""
+"""Run each measurement in a process of its own, with its own memory and imports."""
 
 import multiprocessing
 import platform
@@ -16,7 +16,7 @@ def apart(function: Callable[..., Result], *arguments: Any) -> Result:
 
 
 def peak_byte(children: bool = False) -> int:
-    """Return the most memory that this process has held, or the largest of those that it started and that ended."""
+    """Return the most memory that this process has held, or the largest of its ended children."""
     import resource
 
     unit = 1 if platform.system() == "Darwin" else 1024

@@ -1,13 +1,12 @@
-"""Write a cache of many models, machines and published rows, to see how the programs bear it.
+"""Write a cache of many models, machines and published rows, to see how the programs cope.
 
     python scripts/scale.py FOLDER [--models 2000] [--machines 60] [--rows 100000]
     python -m report --data FOLDER/data --out FOLDER/site --force
 
-The rows are the project's own, varied: a model is one of the reference's with all counts times a whole number and its
-times to match. The machine ``all-models`` has every model in eager mode, and every tenth with all that the reference
-machine has of it (variants, steps, profiles); each of the others has a dozen. ``FOLDER/others.csv`` holds the published
-rows that are not the project's, for ``python -m measure add-published``; ``data`` has them already. The values mean
-nothing.
+The rows are the project's own, varied: a model is a reference model with all counts times a whole number, and times to
+match. The machine ``all-models`` has every model in eager mode, and every tenth with all rows of the reference machine
+(variants, steps, profiles); the other machines have a dozen models. ``FOLDER/others.csv`` holds the new published rows,
+for ``python -m measure add-published``; ``data`` has them already. The values mean nothing.
 """
 
 import argparse
@@ -20,7 +19,7 @@ import pandas as pd
 DATA = Path(__file__).parents[1] / "data"
 PROCESSOR, GPU = "amd-epyc-2c-0ad4", "nvidia-h200-03df"
 BATCHES, ROUNDS = (1, 8, 64), 3
-DETAILED = 10  # of so many models one has all rows of the model that it varies
+DETAILED = 10  # one in so many models has all rows of the model that it varies
 OF_OTHERS = 12  # models of each further machine
 TABLES = ("runs", "samples", "profiles", "operators")
 TIMES = ["latency_s", "event_s", "time_s", "plain_s", "profiled_s", "busy_s"]
@@ -28,7 +27,7 @@ MEASUREMENTS = Path("published", "measurements")
 
 
 def table(path: Path) -> pd.DataFrame:
-    """Return a table's cells as texts: what is not varied is written as it was read."""
+    """Read a table's cells as texts, so that unvaried ones are written as they were read."""
     return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
@@ -82,9 +81,8 @@ def write_machine(data: Path, name: str, base: str, number: int, variants: pd.Da
         eager = eager[eager.batch.astype(int).isin(BATCHES)]
         eager = eager[eager["round"].astype(int) < ROUNDS] if "round" in rows else eager.iloc[:0]
         times = [column for column in TIMES if column in rows]
-        found = [
-            varied(few, some, times, "time") for few, some in ((rows, variants[variants.detailed]), (eager, plain))
-        ]
+        pairs = (rows, variants[variants.detailed]), (eager, plain)
+        found = [varied(*pair, times, "time") for pair in pairs]
         pd.concat(found).assign(environment_id=identity["environment_id"]).to_csv(folder / f"{part}.csv", index=False)
 
 
@@ -103,13 +101,13 @@ def write_published(folder: Path, count: int, random: np.random.Generator) -> No
         further.append(copy.assign(model=copy.model + f"_{number}") if number % 3 == 2 else copy)
     others = pd.concat(further)[: max(0, count - len(rows))] if further else rows.iloc[:0]
     chips = table(DATA / "chips.csv")
-    known = {name.strip() for names in (*chips.chip, *chips.alias) for name in names.split(";")}
-    others[others.device.isin(known)].to_csv(folder / "others.csv", index=False)  # of others nothing is added
+    devices = {name.strip() for names in (*chips.chip, *chips.alias) for name in names.split(";")}
+    others[others.device.isin(devices)].to_csv(folder / "others.csv", index=False)  # others are refused
     pd.concat([rows, others]).to_csv(place / "models.csv", index=False)
     for name in ("counts", "counted_kinds"):
-        known = table(DATA / MEASUREMENTS / f"{name}.csv")
-        copies = [known.assign(model=known.model + f"_{number}") for number in range(2, len(further), 3)]
-        pd.concat([known, *copies]).to_csv(place / f"{name}.csv", index=False)
+        counts = table(DATA / MEASUREMENTS / f"{name}.csv")
+        copies = [counts.assign(model=counts.model + f"_{number}") for number in range(2, len(further), 3)]
+        pd.concat([counts, *copies]).to_csv(place / f"{name}.csv", index=False)
 
 
 def write(folder: Path, models: int, machines: int, rows: int, detailed: int = DETAILED) -> None:

@@ -15,7 +15,7 @@ from measure.models.call import casting, empty_inputs
 from measure.models.catalog import prepare_on_meta
 from measure.models.draws import same_draws
 
-SOURCE, RUNS = "its source", "what it runs"
+SOURCE, RUNS = "its source", "its operators"
 
 
 def describe(name: str) -> Model:

@@ -66,7 +66,7 @@ def test_an_edit_that_keeps_the_parameters_is_measured_anew(edit, tmp_path, caps
     assert "Nothing left to measure" in measure("workload inference")
     edit("x.tanh()")  # two FLOP of neither a product nor a parameter
     said = measure("inference")  # and the counts, which would be another network's
-    assert "edited:net: its source and what it runs changed" in said
+    assert "edited:net: its source and its operators changed" in said
     table = dict.fromkeys(line.split("  ")[0] for line in said.splitlines() if "edited:net batch 1 fp32" in line)
     # tanh reads and writes two numbers of 4 B: 16 B more than the layer's (3 + 2 x 3 + 2 + 2) x 4 B = 52 B
     assert {"bytes of edited:net batch 1 fp32", "latency of edited:net batch 1 fp32"} <= table.keys()
@@ -100,7 +100,7 @@ def test_an_edit_is_said_of_a_cluster_too(edit, tmp_path, capsys, monkeypatch):
     capsys.readouterr()
     assert command.main(words) == 0
     said = capsys.readouterr().out
-    assert "edited:net: its source and what it runs changed" in said
+    assert "edited:net: its source and its operators changed" in said
     assert re.search(r"bytes of edited:net batch 1 fp32 +52 B +68 B +1.31", said)
     assert "latency of edited:net batch 1 fp32" in said
     edit("x[:, :, 0]")  # of two dimensions

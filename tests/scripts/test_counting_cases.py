@@ -1,4 +1,4 @@
-"""The small networks of docs/counting.md: our counts are those by hand, page and table say what programs print."""
+"""The small networks of docs/counting.md: we count as by hand, and the page shows the programs' output."""
 
 import re
 

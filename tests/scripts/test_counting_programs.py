@@ -6,11 +6,11 @@ from measure.domain.workload_records import ProgramCount
 
 
 def row(program, model, **changes):
-    known = {"environment_id": "0", "program": program, "version": None, "model": model, "family": "alexnet"}
+    cells = {"environment_id": "0", "program": program, "version": None, "model": model, "family": "alexnet"}
     published = {"input_shape": "3x8x8", "published_parameter_count": 10, "published_mac": 2_000_000}
     counted = {"status": "ok", "reason": None, "parameter_count": 10, "forward_mac": 2_000_000}
     costs = {"build_s": 1.0, "count_s": 0.25, "peak_byte": 10**9}
-    return ProgramCount(**known | published | counted | costs | changes)
+    return ProgramCount(**cells | published | counted | costs | changes)
 
 
 def test_a_program_shows_summed_times_and_its_peak(capsys):
