@@ -56,16 +56,14 @@ def count_case(program: str, case: Case) -> CaseCount:
 
     counter = CASE_COUNTERS[program]
     network, x, right = case.build()
-    flop, status, reason = None, "ok", None
+    key = case.name, program, counter.version
     if not counter.installed:
-        status, reason = "unsupported", f"{counter.package} is not installed"
-    else:
-        try:
-            mac, _ = counter.count(network.to(counter.device), x.to(counter.device))
-            flop = float(2 * mac)
-        except Exception as problem:  # a peer may raise anything
-            status, reason = "error", classify(problem).reason
-    return CaseCount(case.name, program, counter.version, status, reason, case.arithmetic, right, flop)
+        return CaseCount(*key, "unsupported", f"{counter.package} is not installed", case.arithmetic, right)
+    try:
+        mac, _ = counter.count(network.to(counter.device), x.to(counter.device))
+    except Exception as problem:  # a peer may raise anything
+        return CaseCount(*key, "error", classify(problem).reason, case.arithmetic, right)
+    return CaseCount(*key, "ok", None, case.arithmetic, right, float(2 * mac))
 
 
 def count_cases() -> list[CaseCount]:

@@ -72,14 +72,9 @@ def count_model(counter: Counter, model: Model) -> dict[str, Any]:
         failure = classify(problem)
         return {"status": failure.status, "reason": failure.reason, "peak_byte": peak_byte()}
     return {
-        "status": "ok",
-        "reason": None,
-        "parameter_count": parameters,
-        "forward_mac": round(mac),
-        "build_s": round(built - start, 6),
-        "count_s": round(counted - built, 6),
-        "peak_byte": peak_byte(),
-    }
+        "status": "ok", "reason": None, "parameter_count": parameters, "forward_mac": round(mac),
+        "build_s": round(built - start, 6), "count_s": round(counted - built, 6), "peak_byte": peak_byte(),
+    }  # fmt: skip
 
 
 def results_of(name: str, pattern: str) -> list[ProgramCount]:
@@ -103,19 +98,11 @@ def results_of(name: str, pattern: str) -> list[ProgramCount]:
         published = models.get_model_weights(model.name).DEFAULT.meta
         columns = missing or count_model(counter, model)
         gc.collect()
-        results.append(
-            ProgramCount(
-                environment_id=here,
-                program=name,
-                version=counter.version,
-                model=model.name,
-                family=model.family,
-                input_shape=shape_name(model.input_shape),
-                published_parameter_count=published["num_params"],
-                published_mac=round(published["_ops"] * 1e9),
-                **columns,
-            )
-        )
+        results.append(ProgramCount(
+            environment_id=here, program=name, version=counter.version, model=model.name, family=model.family,
+            input_shape=shape_name(model.input_shape), published_parameter_count=published["num_params"],
+            published_mac=round(published["_ops"] * 1e9), **columns,
+        ))  # fmt: skip
     return results
 
 
@@ -158,12 +145,10 @@ def parser() -> argparse.ArgumentParser:
     )
     flags.add_argument("--models", default="*", metavar="GLOB", help="such as 'resnet*' (default: all)")
     flags.add_argument("--cases", action="store_true", help="count the small networks of docs/counting.md instead")
-    flags.add_argument(
-        "--out",
-        type=Path,
-        help="the table to write (default: counting_programs.csv or counting_cases.csv in data/workload; none with "
-        "--models)",
+    out = (
+        "the table to write (default: counting_programs.csv or counting_cases.csv in data/workload; none with --models)"
     )
+    flags.add_argument("--out", type=Path, help=out)
     return flags
 
 

@@ -126,7 +126,7 @@ def layer_work(
 
 
 def _kind(layer: "Layer", layers: "Sequence[Layer]", times_s: Mapping[str | None, float]) -> str:
-    """Return a layer's kind. A layer fused with all below it takes the kind with most of their FLOP."""
+    """Return a layer's kind. A layer fused with all layers below it takes the kind with most of their FLOP."""
     below = [each for each in layers if each.path.startswith(f"{layer.path}.")]
     if not times_s.get(layer.path) or any(times_s.get(each.path) for each in below):
         return layer.layer_kind

@@ -67,7 +67,7 @@ def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") ->
 
 
 def hollow(tensor: "torch.Tensor") -> "torch.Tensor":
-    """Return a tensor of the same shape and type on the meta device; a parameter for a parameter."""
+    """Return a tensor of the same shape and type on the meta device. A parameter stays a parameter."""
     import torch
 
     new = tensor.detach().to("meta")
@@ -239,8 +239,9 @@ def refuse_hidden(network: "nn.Module") -> None:
 
     for part in (*network.modules(), *network.parameters()):
         if any(base.__module__.startswith(SHARING) for base in type(part).__mro__):
-            why = "processes share its weights (torch.distributed); give the network as it was before"
-            raise NotImplementedError(why)
+            raise NotImplementedError(
+                "processes share its weights (torch.distributed); give the network as it was before"
+            )
     if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
         raise NotImplementedError("it is TorchScript, which hides its modules; give the plain torch.nn.Module")
     for path, module in network.named_modules():
@@ -264,8 +265,7 @@ def refuse_layouts(call: Call) -> None:
     for name, tensor in named:
         if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
             kind = "nested" if tensor.is_nested else "quantised" if tensor.is_quantized else "sparse"
-            why = f"{name} is a {kind} tensor; counting takes dense ones: pad or convert it"
-            raise NotImplementedError(why)
+            raise NotImplementedError(f"{name} is a {kind} tensor; counting takes dense ones: pad or convert it")
 
 
 def copy_to_meta(call: Call, keep_constants: bool = False) -> Call:

@@ -25,6 +25,11 @@ class Slot:
     shape: tuple[int, ...]
     dtype: torch.dtype
 
+    @classmethod
+    def of(cls, number: int, tensor: torch.Tensor) -> "Slot":
+        has_batch = tensor.shape[:1] == (PROBE,)
+        return cls(number, has_batch, tuple(tensor.shape[has_batch:]), tensor.dtype)
+
     @property
     def name(self) -> str:
         return f"cache_{self.number}"
@@ -110,14 +115,9 @@ def past_after(build: Callable[[], Any], arguments: Callable[[int, str, torch.dt
     slots: list[Slot] = []
 
     def slot(tensor: torch.Tensor) -> Slot:
-        slots.append(_slot(len(slots), tensor))
+        slots.append(Slot.of(len(slots), tensor))
         return slots[-1]
 
     encoded = getattr(output, "encoder_last_hidden_state", None)
     past = walk_tensors(getattr(output, keyword), slot)
-    return Past(keyword, past, slots, None if encoded is None else _slot(0, encoded))
-
-
-def _slot(number: int, tensor: torch.Tensor) -> Slot:
-    has_batch = tensor.shape[:1] == (PROBE,)
-    return Slot(number, has_batch, tuple(tensor.shape[has_batch:]), tensor.dtype)
+    return Past(keyword, past, slots, None if encoded is None else Slot.of(0, encoded))

@@ -1,8 +1,8 @@
 """Random numbers that are the same in each run, from Python, NumPy and torch on the CPU.
 
-Global generators and the ones that own code keeps take the same state: all are Mersenne Twisters, or become one for a
-while. So do new ones without a seed, and the system's (``os.urandom``, ``secrets``). While a network is recorded, the
-global generator draws for each ``torch.Generator`` (``measure/counting/recorder.py``).
+Global generators, the generators in a user's code, new ones without a seed, and the system's (``os.urandom``,
+``secrets``) all get the same state: they are Mersenne Twisters, or become one for a while. The global generator draws
+for each ``torch.Generator`` while a network is recorded (``measure/counting/recorder.py``).
 """
 
 import gc
@@ -17,7 +17,7 @@ from functools import cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-WORDS = 624  # of 32 bits in the state of a Mersenne Twister, which are read one by one before it makes new ones
+WORDS = 624  # of 32 bits in the state of a Mersenne Twister, which reads them one by one before it makes new ones
 LOWEST, HIGHEST = 0, 0x12DD9BB3  # a word of the state that is read as 32 zeros, or as 32 ones
 PINNED = WORDS // 2  # so many words only: an algorithm that draws until it accepts a number must end
 # Packages that draw from the global generators alone
@@ -105,10 +105,10 @@ def _hold(generator: Any, words: tuple[int, ...]) -> tuple[Callable[[], bool], C
 
 @contextmanager
 def same_draws(pin: int | None = None, root: Any = None) -> Iterator[Draws]:
-    """Draw the same random numbers each time. Restore the generators at the end.
+    """Draw the same random numbers each time, also from the generators that ``root`` holds, a network or function.
 
-    ``pin`` makes the first draws the ``LOWEST`` or ``HIGHEST`` of their range: of ``random.random()`` the first 156.
-    It includes the generators that ``root``, a network or function, holds.
+    ``pin`` makes the first draws the ``LOWEST`` or ``HIGHEST`` of their range: the first 156 of ``random.random()``.
+    Restores the generators at the end.
     """
     import numpy as np
     import torch

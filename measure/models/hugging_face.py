@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ HEADS = {
     "translates": ("MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING"),
     "classifies": ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",),
 }
-# Others are audio.
+# Families by the main input. Any other input is audio
 FAMILIES = {"input_ids": "language", "pixel_values": "vision", "pixel_values_videos": "vision", "past_values": "other"}
 
 
@@ -56,7 +56,7 @@ class HuggingFaceTask:
     length: int
 
     def build(self) -> "nn.Module":
-        """Build the network alone; attention is torch's own operator where the network allows it."""
+        """Build the network alone. Attention is torch's own operator if the network allows it."""
         network: nn.Module = self.network._from_config(copy.deepcopy(self.config))
         return network.eval()
 
@@ -64,9 +64,16 @@ class HuggingFaceTask:
     def parameters(self) -> "Mapping[str, inspect.Parameter]":
         return inspect.signature(self.network.forward).parameters
 
+    @cached_property
+    def past(self) -> "Past":
+        """The cache after the tokens before the decoded one. Raises NotImplementedError if there is none."""
+        from measure.models.decoding import past_after
+
+        return past_after(self.build, self.arguments)
+
     @property
     def token(self) -> str:
-        """Return the argument that decoding gives a token."""
+        """The argument that takes a decoded token."""
         return "decoder_input_ids" if self._has_decoder else "input_ids"
 
     @property
@@ -185,7 +192,7 @@ class HuggingFace(Library):
         return super().api
 
     def match(self, pattern: str) -> list[str]:
-        """Return a name or file as it is, and for a glob the types of models that it fits and that can be made."""
+        """Return a name or file as it is. A glob returns the matching types of models that can be made."""
         if any(mark in pattern for mark in "*?["):
             return [name for name in fnmatch.filter(self.names(), pattern) if self._can_make(name)]
         source = _parse(pattern)[0]
@@ -220,28 +227,21 @@ class HuggingFace(Library):
             return task.build()
         from measure.models.decoding import Decoding
 
-        return Decoding(task.build(), _past(task))
+        return Decoding(task.build(), task.past)
 
     def make_inputs(
         self, model: Model, batch: int, device: str, dtype: "torch.dtype | None"
     ) -> tuple[Any, ...] | dict[str, Any]:
         """Return random arguments by name. Decoding takes the tensors of a cache, and the output of an encoder."""
         task = self._task(model.name)
+        arguments = task.arguments(batch, device, dtype)
         if task.phase != DECODE:
-            return task.arguments(batch, device, dtype)
-        past = _past(task)
-        arguments: dict[str, Any] = {
-            task.token: task.arguments(batch, device, dtype)[task.token][:, :1].clone(),
-            **{slot.name: slot.make(batch, device, dtype) for slot in past.slots},
-        }
-        return arguments | ({"encoded": past.encoded.make(batch, device, dtype)} if past.encoded else {})
-
-
-@cache
-def _past(task: HuggingFaceTask) -> "Past":
-    from measure.models.decoding import past_after
-
-    return past_after(task.build, task.arguments)
+            return arguments
+        tensors = {task.token: arguments[task.token][:, :1].clone()}
+        tensors |= {slot.name: slot.make(batch, device, dtype) for slot in task.past.slots}
+        if task.past.encoded:
+            tensors["encoded"] = task.past.encoded.make(batch, device, dtype)
+        return tensors
 
 
 def _parse(name: str) -> tuple[str, str | None, int | None]:

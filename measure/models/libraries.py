@@ -85,7 +85,7 @@ class Torchvision(Library):
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return the crop of classification and video, the resized (here square) image of segmentation."""
         kind = self.kinds()[name]
-        if kind in ("optical flow", "detection"):  # they take any size: this is the one torchvision counts them at
+        if kind in ("optical flow", "detection"):  # they take any size; torchvision counts them at this one
             side = 512 if kind == "optical flow" else next((side for side in (300, 320) if str(side) in name), 800)
             return (3, side, side)
         transforms = self.api.models.get_model_weights(name).DEFAULT.transforms()
@@ -117,7 +117,7 @@ class Torchvision(Library):
                 setattr(network, head, None)
                 network.aux_logits = False  # otherwise inception_v3 returns a pair in training
         if kind == "detection" and model.name.endswith("_fpn"):
-            # Scale and shift of batch normalisation are constant, as torchvision makes them only with loaded weights.
+            # Scale and shift of batch normalisation are constants, which torchvision makes only with loaded weights.
             for path, module in list(network.named_modules()):
                 if isinstance(module, BatchNorm2d):
                     parent, _, name = path.rpartition(".")

@@ -151,7 +151,7 @@ def _under(dtype: "torch.dtype", function: Callable[[int], Any]) -> Callable[[in
 
 
 def _make_call_without_memory(function: Callable[[int], Any], batch: int, keep_constants: bool = False) -> Call:
-    """Call the function so that tensors get no memory; if it needs values, as nested tensors do, with memory."""
+    """Call the function so that tensors get no memory, or with memory if it needs values, as nested tensors do."""
     with suppress(Exception), meta_allocation(keep_constants):  # user code may raise anything
         call = _make_call(function, batch)
         if not any(getattr(leaf, "is_nested", False) for leaf in _leaves(call).values()):

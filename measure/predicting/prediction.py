@@ -113,7 +113,7 @@ class Basis:
     def predict(self, work: CallWork) -> Prediction:
         terms, launch_s = self.parts(work)
         least_s = work.least_s(self.roof)
-        # The fit has no term for the footprint, and may have learned from calls that stayed in a cache
+        # The fit has no term for the footprint, and some of its calls may have stayed in a cache
         likely_s = max(float(np.hypot(terms.sum(), launch_s)), least_s)
         bound = ARITHMETIC if float(work.arithmetic_s(self.roof).sum()) >= least_s else MEMORY
         within = self.interval(work.sort, work.batch)
@@ -130,7 +130,7 @@ class Basis:
 
 
 class Predictor:
-    """Predicts by the coefficients and errors of ``data/prediction``."""
+    """Predict by the coefficients and errors of ``data/prediction``."""
 
     def __init__(
         self, rows: Sequence[Coefficient], errors: Iterable[PredictionError], networks: Iterable[NetworkFactor] = ()

@@ -34,7 +34,7 @@ from measure.predicting.prediction_terms import (
 from measure.predicting.records import ANY, HERE, LANGUAGE, Setting, release
 from measure.published.records import PublishedCount, PublishedKind, PublishedTiming, PublishedTokens
 
-VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # how a model is run that is predicted
+VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # the predicted ways to run a model
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
 
 
@@ -48,17 +48,17 @@ class Key(NamedTuple):
     trains: bool
 
 
-Costs = Mapping[Setting, float]  # the time of an operator's launch (microseconds) on the host behind settings
+Costs = Mapping[Setting, float]  # an operator's launch (microseconds) on the host behind settings
 Hosts = Mapping[tuple[str, str], float]  # the same by measured machine and phase
-STEP_LAUNCH = 1.8  # of others' hosts in a training step, over a forward pass: 1.4 to 2.0 serve devices left out alike
-HOST_US = 25.0  # of a GPU's host where no GPU was measured
+STEP_LAUNCH = 1.8  # launches of published hosts in a step over a forward pass; 1.4 to 2.0 predict others alike
+HOST_US = 25.0  # of a GPU's host if no GPU was measured
 LARGEST_KEPT = 2**25  # bytes of the largest block that glibc keeps when it is freed (mallopt(3), M_MMAP_THRESHOLD)
 
 LLAMAS = {  # A. Grattafiori et al., The Llama 3 herd of models, 2024, arXiv:2407.21783, table 3
     "LLaMA 3 8B": Size((PREFILL, DECODE), 4096, 32, 32, 8, 14336, 128256, 8192),
     "LLaMA 3 70B": Size((PREFILL, DECODE), 8192, 80, 64, 8, 28672, 128256, 8192),
 }
-# Tokens that no fit takes: these prompts take ten times as long as on the A100 PCIe, which has the same die
+# No fit takes these prompts: they take ten times as long as on the A100 PCIe, which has the same die
 FAULTY = ("NVIDIA A100 SXM 80GB", PREFILL)
 HALF_BYTE, SCORE_BYTE = 2, 4  # of an element at 16 bits, and of a score of attention
 LAYER_CALLS = 40  # operators of a layer, as ``language:llama_1b`` calls them
@@ -102,7 +102,7 @@ def network_of(model: str) -> str:
 
 
 def decode_after(model: str, input_shape: str) -> str:
-    """Return the name of the decode that follows a language model's prefill."""
+    """Return the name of the decode after a language model's prefill."""
     return f"{re.sub(rf'_{PREFILL}_[0-9]+$', '', model)}_{DECODE}_{input_shape}"
 
 

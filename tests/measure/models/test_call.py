@@ -20,7 +20,7 @@ def test_allocated_memory_is_not_computed_memory():
         layer = nn.Linear(10**6, 10**6)  # 4 TB
         rates = [rate.item() for rate in torch.linspace(0, 1, 3)]
         chosen, total = torch.zeros(2, device="cpu"), torch.arange(3).sum().item()
-        # What meets a tensor on meta goes there too, and a tensor on meta stays there when a network moves it.
+        # A product with a tensor on meta goes there too, and a tensor on meta stays there when a network moves it.
         product = torch.ones(3) * torch.arange(3)
         zeros = torch.zeros(3)
         moved = zeros.to("cpu"), zeros.to(device=torch.device("cpu"), dtype=torch.int64), zeros.to(torch.float16)
@@ -71,7 +71,7 @@ def test_autocast_needs_its_device_and_leaves_nothing_behind():
 
 
 def test_a_hook_that_a_call_adds_is_gone_after_it():
-    """As transformers adds some that collect the outputs of layers, and notes on a module that they are there."""
+    """Transformers adds some that collect the outputs of layers, and notes on a module that they are there."""
 
     def collect(self, value):
         if not self.is_hooked:

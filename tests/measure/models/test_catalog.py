@@ -14,7 +14,7 @@ from measure.models import catalog
     [
         # Globs select in the catalog's order and once
         (["vgg1?", "alexnet", "vgg11"], ["alexnet", "vgg11", "vgg16", "vgg19"]),
-        # Libraries' and own models stand besides the built-in ones, which come first
+        # The built-in models come before libraries' and own ones
         (
             ["examples.transformer:pair", "torchvision:resnet34", "vgg1?"],
             ["vgg11", "vgg16", "vgg19", "examples.transformer:pair", "resnet34"],

@@ -58,7 +58,7 @@ def test_the_generators_go_on_as_if_nothing_had_been_drawn():
         assert DRAWS[name]() == expected
 
 
-def test_what_is_seeded_or_another_thread_draws_is_left_alone():
+def test_seeded_generators_and_other_threads_are_left_alone():
     def of_system():
         return [os.urandom(16), random.Random().random(), secrets.token_bytes(16)]
 
@@ -73,7 +73,7 @@ def test_what_is_seeded_or_another_thread_draws_is_left_alone():
     assert os.urandom(16) != os.urandom(16)
 
 
-def test_what_rejects_extreme_numbers_ends():
+def test_an_algorithm_that_rejects_extreme_numbers_ends():
     for pin in (LOWEST, HIGHEST):
         with same_draws(pin) as draws:
             pass

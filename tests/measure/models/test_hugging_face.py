@@ -49,8 +49,8 @@ def test_an_encoder_decoder_decodes_a_token():
     assert t5.forward_flop == (
         2 * BATCH * (6 * (T5 + 2 * 512**2) + 512 * 32128) + 6 * 4 * BATCH * (65 + 64) * 512
     )  # 65 tokens decoded so far and 64 read
-    # The token; keys and values of 6 layers for the tokens decoded and read; what the encoder returned, whose values
-    # nothing reads: untouched are also the encoder and the keys and values of cross attention.
+    # The token; keys and values of 6 layers for the tokens decoded and read; the output of the encoder. Nothing reads
+    # that output, nor the encoder, nor the keys and values of cross attention.
     assert t5.input_byte == BATCH * (8 + 6 * 2 * (64 + 64) * 512 * 4 + 64 * 512 * 4)
     assert t5.untouched_byte >= 4 * (6 * T5 + 6 * 2 * 512**2 + BATCH * 64 * 512)
 
@@ -64,19 +64,15 @@ GATED = 3 * 16 * 24
 HEAD = 16 * 50
 # Projections of queries and outputs, and of keys and values
 GROUPED = 2 * 16 * 16 + 2 * 16 * 8
-ROUTED = 16 * 4 + 2 * GATED  # a router to 4 experts, of which each token takes 2
+ROUTED = 16 * 4 + 2 * GATED  # a router to 4 experts; each token takes 2
 
 
 class Decoder(NamedTuple):
-    """Settings other than ``SIZES``, weights of a layer, the width of attention, the most tokens that a token sees in
-    each layer, and weights of a layer that every token in the cache passes again.
-    """
-
-    settings: dict[str, Any]
-    weights: int
-    width: int = 16
-    windows: tuple[int, int] = (64, 64)
-    again: int = 0
+    settings: dict[str, Any]  # besides ``SIZES``
+    weights: int  # of a layer
+    width: int = 16  # of attention
+    windows: tuple[int, int] = (64, 64)  # the most tokens that a token sees, by layer
+    again: int = 0  # weights of a layer that every token in the cache passes again
 
 
 # Latent attention: queries of 4 heads of 4 + 2 from 8; keys and values of 4 + 4 from 8, and 2 that all heads share
@@ -106,7 +102,7 @@ def write(folder, kind, settings):
 @pytest.mark.parametrize("kind", DECODERS)
 def test_decoders_count_as_one_formula(tmp_path, kind):
     """2 · weights · tokens + 4 · tokens · context · width a layer. Tokens read together attend to each other behind a
-    mask; a decoded one to those in the cache, of which a sliding window keeps its own.
+    mask. A decoded token attends to the cache, or to the part within a sliding window.
     """
     settings, weights, width, windows, again = DECODERS[kind]
     name = write(tmp_path, kind, {**SIZES, **settings})
@@ -198,7 +194,7 @@ def test_a_language_model_reads_a_text_about_an_image(tmp_path):
     assert set(catalog.make_inputs(model, BATCH, "meta")) == {"pixel_values", "input_ids"}
     patches, weights = BATCH * 5, 4 * 16 * 16 + 2 * 16 * 24  # 2 x 2 and a class; of a layer
     vision = 2 * BATCH * 4 * 3 * 14 * 14 * 16 + 2 * patches * weights + 4 * patches * 5 * 16
-    # 4 queries attend to each other, then to the patches, whose keys and values are projected
+    # 4 queries attend to each other, then to the projected keys and values of the patches
     queries = 2 * BATCH * 4 * (weights + 2 * 16 * 16) + 2 * patches * 2 * 16 * 16 + 4 * BATCH * 4 * (4 + 5) * 16
     projection = 2 * BATCH * 4 * 16 * 16
     opt = 2 * BATCH * 6 * (weights + 16 * 50) + 4 * BATCH * 6 * 6 * 16
@@ -226,9 +222,9 @@ def test_a_configuration_is_read_as_transformers_saves_it(tmp_path):
     path = tmp_path / "config.json"
     config.to_json_file(path)
     assert "Infinity" in path.read_text()
-    inner = 32 + 2 * 8  # what is convolved: the input of the states, B and C
+    inner = 32 + 2 * 8  # the convolution takes the input of the states, B and C
     weights = 16 * (32 + inner + 4) + 32 * 16  # in, with the gate and a time step for each head, and out
-    convolution = 2 * BATCH * (8 + 3) * 4 * inner  # 4 tokens, with 3 of padding whose outputs are cut
+    convolution = 2 * BATCH * (8 + 3) * 4 * inner  # 4 tokens, with 3 of padding; their outputs are cut
     # Of each head: tokens by tokens within the chunk and their mixture, tokens by states in and out, and the states
     # before and after the chunk
     scan = 2 * BATCH * 4 * (2 * 8 * 8 * 8 + 2 * 8 * 8 * 8 + 2 * 2 * 8 * 8)
@@ -245,12 +241,11 @@ def test_settings_that_do_not_fit_together_are_a_reason(kind):
 
 @pytest.mark.parametrize(("short", "name"), [("bert_encode", "bert_encode_128"), ("t5_decode", "t5_decode_128")])
 def test_a_phase_without_a_length_has_128_tokens(short, name):
-    short, name = (catalog.find([f"hf:{each}"])[0] for each in (short, name))
-    shapes = [
-        {key: value.shape for key, value in catalog.make_inputs(each, 1, "meta").items()} for each in (short, name)
-    ]
-    assert shapes[0] == shapes[1]
-    assert short.input_shape == name.input_shape
+    models = [catalog.find([f"hf:{each}"])[0] for each in (short, name)]
+    inputs = [catalog.make_inputs(model, 1, "meta").items() for model in models]
+    first, second = ({key: value.shape for key, value in each} for each in inputs)
+    assert first == second
+    assert models[0].input_shape == models[1].input_shape
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ SMALL = {
 
 
 def small(name, phase, length, like=None):
-    """A network of little width and depth, with random weights, or those of another one."""
+    """A network of little width and depth, with random weights, or the weights of another one."""
     torch.manual_seed(0)
     task = LanguageTask(replace(SIZES[name], **SMALL[name]), phase, length)
     network = language_models.NETWORKS[name](task).double().eval()
@@ -63,20 +63,20 @@ def test_decoding_a_token_equals_reading_the_whole_text(name):
     whole = small(name, "prefill", length + 1)
     one = small(name, "decode", length, like=whole)
     text = torch.randint(11, (3, length + 1))
-    kept = []
+    states = []
 
-    def keep(module, inputs):
+    def note(module, inputs):
         tokens, rotation, _ = inputs
         heads = [layer(tokens).unflatten(-1, (-1, module._width)) for layer in (module.key, module.value)]
         key, value = (each.transpose(1, 2) for each in heads)
-        kept.append(torch.stack([key if rotation is None else language_models.rotate(key, rotation), value]))
+        states.append(torch.stack([key if rotation is None else language_models.rotate(key, rotation), value]))
 
     for block in whole.blocks:
-        block.attention.register_forward_pre_hook(keep)
+        block.attention.register_forward_pre_hook(note)
     with torch.no_grad():
         whole(torch.cat([text[:, :-1], (text[:, -1:] + 1) % 11], 1))  # no token sees those after it
-        other, expected = torch.stack(kept), whole(text)
-        cache = torch.stack(kept[len(other) :])
+        other, expected = torch.stack(states), whole(text)
+        cache = torch.stack(states[len(other) :])
         assert torch.allclose(cache[..., :-1, :], other[..., :-1, :])
         cache[..., -1, :] = torch.nan  # the new token's place
         for _ in range(2):  # the second time the same place is written again

@@ -1,4 +1,4 @@
-"""Models of libraries: what is offered, built as published, at their own size, and the inputs that they take."""
+"""Models of libraries: their names, their published parameters and sizes, and their inputs."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def test_every_model_is_offered_or_left_out_for_a_reason():
     behind_factories = {"ConvTasNet", "HDemucs", "SquimObjective", "SquimSubjective"}
     offered = {name for name in torchaudio.models.__all__ if not name.endswith(reasons)}
     assert set(RECIPES) == offered - sizeless - behind_factories
-    # The usual lengths that a language model takes, or the one that is named
+    # The usual lengths that a language model takes, or any other in a name
     match = Language().match
     assert match("gpt2_*") == [f"gpt2_{phase}_{length}" for phase in ("prefill", "decode") for length in (128, 512)]
     assert match("llama*_decode_*") == [f"llama_1b_decode_{length}" for length in LENGTHS]
@@ -53,7 +53,7 @@ BUILT = (
 
 
 @pytest.mark.parametrize("name", slow_but(VISION, BUILT))
-def test_parameters_are_those_that_torchvision_publishes(name):
+def test_torchvisions_networks_have_the_published_parameters(name):
     published = models.get_model_weights(name).DEFAULT.meta["num_params"]
     assert parameters_of(catalog.build_on_meta(VISION[name])) == published
 
@@ -94,7 +94,7 @@ def test_a_network_has_its_own_size_and_published_parameters(name, shape, publis
         ("conv_tasnet_base", 5.1),
     ],
 )
-def test_parameters_are_those_of_the_papers(name, million):
+def test_parameters_are_as_in_the_papers(name, million):
     network = catalog.build_on_meta(found(f"torchaudio:{name}"))
     # the papers' include the head of pre-training
     assert parameters_of(network) / 1e6 == pytest.approx(million, rel=0.025)
@@ -156,17 +156,17 @@ def test_auxiliary_heads_keep_their_parameters_and_never_run(name, of_the_head, 
         ("language:llama_1b_decode_7", [(2, 1), (16, 2, 2, 8, 8, 64)]),
     ],
 )
-def test_inputs_are_what_the_networks_take(name, shapes):
+def test_inputs_have_the_networks_shapes(name, shapes):
     inputs = catalog.make_inputs(found(name), 2, "meta", torch.bfloat16)
     assert [[each.shape for each in part] if isinstance(part, list) else part.shape for part in inputs] == shapes
     tensors = [each for part in inputs for each in (part if isinstance(part, list) else [part])]
     assert all(each.is_meta and each.dtype in (torch.bfloat16, torch.int32, torch.int64) for each in tensors)
 
 
-# WaveRNN takes a second for each 200 steps on the meta device; the others look at numbers, which it has none of. 2 is
+# WaveRNN takes a second for each 200 steps on the meta device; the others read numbers, which it does not have. 2 is
 # the batch.
 SHAPES_ON_CPU = {
-    # 104 frames, of which 4 are padding, four in one by time reduction: 25; 20 symbols; 4097 scores
+    # 104 frames with 4 of padding, four in one by time reduction: 25; 20 symbols; 4097 scores
     "emformer_rnnt_base": (2, 25, 20, 4097),
     "Tacotron2": (2, 80, 86),  # 22050 / 256 = 86 frames of 80 mel bands
     "WaveRNN": (2, 1, 1000, 512),  # scores of 512 classes for each sample

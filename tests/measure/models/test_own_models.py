@@ -1,4 +1,4 @@
-"""Models that a user brings: the three of ``examples/transformer.py``, and many that are wrong."""
+"""A user's own models: ``examples/transformer.py``, and many wrong ones."""
 
 import importlib
 import itertools
@@ -95,7 +95,7 @@ def fail(batch):
         (fail, f"{NAME}(2) raised ValueError: no weights; "),
     ],
 )
-def test_what_a_function_must_not_do_is_one_sentence(network, named):
+def test_a_wrong_function_is_answered_in_one_sentence(network, named):
     with pytest.raises(UserError) as caught:
         own(network)
     assert str(caught.value).startswith(f"--models: {named}")
@@ -115,7 +115,7 @@ def test_what_a_function_must_not_do_is_one_sentence(network, named):
         ("def broken(:", ["raised SyntaxError: "]),
     ],
 )
-def test_what_is_not_there_is_one_sentence(name, named, tmp_path, monkeypatch):
+def test_a_missing_function_is_answered_in_one_sentence(name, named, tmp_path, monkeypatch):
     if ":" not in name or " " in name:
         monkeypatch.syspath_prepend(tmp_path)
         module = f"mine_{next(numbers)}"

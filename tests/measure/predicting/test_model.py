@@ -21,7 +21,7 @@ def test_launches_and_the_device_overlap():
     assert likely(np.array([2.0]), np.array([[1.5]]), np.array([4.0])) == pytest.approx([5.0])
 
 
-def test_what_a_sum_was_made_of_is_found_whatever_one_row_says():
+def test_the_coefficients_of_a_sum_are_found_despite_an_outlier():
     terms, launch_s, times = rows(30)
     assert fit(EXPECTED, terms, launch_s, times, WIDE)[0] == pytest.approx([3.0, 0.5], rel=5e-3)
     hidden = np.linspace(0.0, 3.0, 30)  # the launches of a host

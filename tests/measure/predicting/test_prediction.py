@@ -148,7 +148,7 @@ def test_chips_are_ranked_by_likely_time():
     assert [row.chip for row in sorted(rows, key=lambda row: row.rank)] == ["Eel 5", "slower", "large", "unchecked"]
 
 
-def test_a_host_is_named_or_that_of_the_newest_torch():
+def test_a_host_is_named_or_has_the_newest_torch():
     older = HOST._replace(device="older", software="2.9.1")
     predictor = Predictor([*ROWS, Coefficient(*older, records.LAUNCHES, 1, 7.0)], ERRORS)
     assert predictor.hosts["", INFERENCE] == 30
@@ -225,7 +225,7 @@ def test_untimed_chips_are_in_the_order_of_their_roofs(published):
             assert one.predict(call).likely_s >= other.predict(call).likely_s
 
 
-def test_intervals_hold_what_they_say():
+def test_nine_in_ten_latencies_lie_within_their_interval():
     """In each table of checks: the mean over devices of the share within the 90 % interval."""
     held = {(left_out, phase): [] for left_out in records.CHECKS[:-1] for phase in (INFERENCE, STEP)}
     for row in table.read(file_of(PredictionError, ROOT / "data"), PredictionError):

@@ -95,7 +95,7 @@ def test_the_roof_of_layers_at_a_precision():
     assert slow.layer_roof("fp32") == LayerRoof(2e13, 1e12, 2e13)
 
 
-def test_what_serves_tokens_at_fp16_accumulates_in_fp16():
+def test_serving_tokens_at_fp16_accumulates_in_fp16():
     # GeForce cards halve their rate with fp32 accumulation, as in a datasheet's fp16; int8 shows the whole rate
     geforce = PredictedDevice("Bead 2", "gpu", Roof({"fp16": 7e13, "bf16": 7e13, "int8": 2.8e14}, 1e12))
     assert geforce.layer_roof("fp16", serves=True) == LayerRoof(1.4e14, 1e12, 1.4e14)

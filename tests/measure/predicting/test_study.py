@@ -30,7 +30,7 @@ def test_each_setting_and_pool_is_fitted_without_those_put_aside(found):
     assert rows["Cog 3", "convolution arithmetic"].value == pytest.approx(1.3 * 2.0, rel=0.05)
 
 
-def test_what_was_left_out_is_predicted_from_the_rest(found):
+def test_left_out_rows_are_predicted_from_the_rest(found):
     whole = [row for row in found[2] if (row.method, row.batches, row.sort) == (OURS, ALL, ALL)]
     rows = {(row.left_out, row.device): row for row in whole}
     aside = {device for left_out, device in rows if left_out == records.PUT_ASIDE}
@@ -71,7 +71,7 @@ def test_each_row_is_left_out_once_and_with_its_label():
     assert list(study.check_setting(np.ones(len(TERMS)), timed, timed)) == []
 
 
-def test_simple_estimates_say_what_they_are_called():
+def test_simple_estimates_follow_their_names():
     fitted = rows_of([call("one", 6e-3, work(3.0)), call("two", 12e-3, work(6.0))], COSTS)
     rows = rows_of([call("three", 1.0, work(9.0, moved=12.0))], COSTS)
     checks = study.check(BY_DEVICE, np.ones(len(TERMS)), rows, fitted)

@@ -236,7 +236,7 @@ def measured_on(device, batch, latency_s, software="2.14.0", **changed):
     return call(f"net{batch}", latency_s, work(1.0, batch=batch), setting, machine=device, **changed)
 
 
-def test_a_hosts_launches_are_those_of_its_smallest_batch():
+def test_a_hosts_launches_come_from_its_smallest_batch():
     calls = [
         *(measured_on("new", 1, 1e-6 * 100 * each) for each in (20, 30, 70)),  # 100 operators in 2, 3 and 7 ms
         measured_on("new", 64, 1.0),
@@ -294,7 +294,7 @@ def test_a_prompt_reads_the_parameters_once_and_scores_one_token():
     assert found.byte[PLACE["other"]] == 4 * 2 * 4 * 10 * 10 * 3  # four heads' scores, written and read
 
 
-def test_the_sizes_are_those_of_the_published_models():
+def test_the_sizes_are_as_published():
     # 16.06 GB at 16 bits with the embedding of 128,256 by 4,096, which a token reads one row of
     size = timings.LLAMAS["LLaMA 3 8B"]
     embedding = 2 * size.vocabulary * size.width
