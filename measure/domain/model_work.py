@@ -32,7 +32,7 @@ class CellWork:
     path: str | None = None  # ``one run`` if values decide what runs
 
 
-def uncounted_names(workload: "Workload") -> list[str]:
+def uncounted_names(workload: Workload) -> list[str]:
     """Return the operators of a workload that compute and have no formula."""
     return [part.split(":")[0] for part in (workload.uncounted or "").split(";") if part]
 
@@ -82,18 +82,19 @@ def bound(roofline: Roofline | None, flop: int, byte: int) -> str | None:
     return MEMORY if roofline.is_memory_bound(flop, byte) else ARITHMETIC
 
 
-def cell_work(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[str]) -> list[CellWork]:
+def cell_work(workloads: Iterable[Workload], roof: Roof, precisions: Sequence[str]) -> list[CellWork]:
     """Return the work of a model at each precision and counted batch size, from rows of one input shape."""
     found = []
     for precision in precisions:
         roofline = roof.at(precision)
         for row in sorted(workloads, key=lambda row: row.batch):
             if row.status == "ok" and row.autocast is None and row.precision == stored_as(precision):
-                flop, byte, peak_byte = row.forward_flop or 0, row.footprint_byte, row.inference_peak_byte or 0
+                flop, byte = row.forward_flop or 0, row.footprint_byte
                 attainable = roofline.attainable(flop / byte) if roofline else None
-                limit = bound(roofline, flop, byte)
-                work = flop, byte, flop / byte, peak_byte, attainable, limit
-                found.append(CellWork(row.batch, precision, *work, uncounted_names(row), row.path))
+                found.append(CellWork(
+                    row.batch, precision, flop, byte, flop / byte, row.inference_peak_byte or 0, attainable,
+                    bound(roofline, flop, byte), uncounted_names(row), row.path,
+                ))  # fmt: skip
     return found
 
 
@@ -103,13 +104,14 @@ def reached(cells: Iterable[TimedCell], works: Iterable[CellWork]) -> list[Reach
     found = []
     for work in works:
         if cell := timed.get((work.batch, work.precision)):
-            rate, attainable = work.flop / cell.latency_s if cell.latency_s else None, work.attainable_flop_per_s
+            rate = work.flop / cell.latency_s if cell.latency_s else None
+            attainable = work.attainable_flop_per_s
             found.append(Reached(cell, rate, rate / attainable if rate is not None and attainable else None))
     return found
 
 
 def layer_work(
-    layers: "Iterable[Layer]", precision: str, roof: Roof, operators: "Iterable[OperatorTime]"
+    layers: Iterable[Layer], precision: str, roof: Roof, operators: Iterable[OperatorTime]
 ) -> list[LayerWork]:
     """Return the layers of a workload in running order, with their operators' time in a profile."""
     times_s: dict[str | None, float] = defaultdict(float)
@@ -120,12 +122,14 @@ def layer_work(
     for layer in layers:
         flop, byte = layer.forward_flop, layer.traffic_byte
         time_s, share = (times_s[layer.path], times_s[layer.path] / whole_s) if whole_s else (None, None)
-        work = layer.calls, layer.parameter_count, flop, byte, bound(roof.at(precision), flop, byte)
-        found.append(LayerWork(layer.path, layer.type, _kind(layer, layers, times_s), *work, time_s, share))
+        found.append(LayerWork(
+            layer.path, layer.type, _kind(layer, layers, times_s), layer.calls, layer.parameter_count, flop, byte,
+            bound(roof.at(precision), flop, byte), time_s, share,
+        ))  # fmt: skip
     return found
 
 
-def _kind(layer: "Layer", layers: "Sequence[Layer]", times_s: Mapping[str | None, float]) -> str:
+def _kind(layer: Layer, layers: Sequence[Layer], times_s: Mapping[str | None, float]) -> str:
     """Return a layer's kind. A layer fused with all layers below it takes the kind with most of their FLOP."""
     below = [each for each in layers if each.path.startswith(f"{layer.path}.")]
     if not times_s.get(layer.path) or any(times_s.get(each.path) for each in below):

@@ -120,7 +120,6 @@ def build(model: Model) -> "nn.Module":
 
 
 def build_on_meta(model: Model, keep_constants: bool = False) -> "nn.Module":
-    """Build a library's network on the meta device, without memory for its weights."""
     with meta_allocation(keep_constants):
         network = build(model)
     return move_to_meta(Call(network, ()), keep_constants).network

@@ -166,7 +166,6 @@ class HuggingFaceTask:
         return int(size)
 
     def arguments(self, batch: int, device: str, dtype: "torch.dtype | None") -> "dict[str, torch.Tensor]":
-        """Return random arguments of a whole call by name."""
         import torch
 
         arguments = {}
