@@ -145,9 +145,7 @@ def parser() -> argparse.ArgumentParser:
     )
     flags.add_argument("--models", default="*", metavar="GLOB", help="such as 'resnet*' (default: all)")
     flags.add_argument("--cases", action="store_true", help="count the small networks of docs/counting.md instead")
-    out = (
-        "the table to write (default: counting_programs.csv or counting_cases.csv in data/workload; none with --models)"
-    )
+    out = "the table to write (default: the committed one in data/workload; none with --models)"
     flags.add_argument("--out", type=Path, help=out)
     return flags
 

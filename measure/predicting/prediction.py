@@ -15,7 +15,7 @@ from measure.predicting import records as tables
 from measure.predicting.model import fit
 from measure.predicting.prediction_terms import (
     OWN_HOSTS,
-    TOKENS,
+    SERVING,
     CallWork,
     ExpertBytes,
     LayerRoof,
@@ -125,7 +125,7 @@ class Basis:
             self.name, self.timed_models, TERMS[terms.argmax()], float(terms.max() / terms.sum()), self.host_us,
             work.batch / likely_s, needed_byte, held_byte,
             needed_byte <= held_byte if needed_byte and held_byte else None,
-            SERVED if self.chip_kind == TOKENS else COMPILED if self.compiled else EAGER, work.experts,
+            SERVED if self.chip_kind == SERVING else COMPILED if self.compiled else EAGER, work.experts,
         )  # fmt: skip
 
 
@@ -172,12 +172,12 @@ class Predictor:
         names another. A device of a kind that was never timed counts as a GPU, and has no interval.
         """
         roof, kind, compiled = device.layer_roof(precision), device.chip_kind, variant != EAGER
-        served = pool_of(TOKENS, precision, phase)
+        served = pool_of(SERVING, precision, phase)
         if sort in (tables.LANGUAGE, tables.DECODING) and kind != "cpu" and served in self._coefficients:
-            kind, roof = TOKENS, device.layer_roof(precision, serves=True)
+            kind, roof = SERVING, device.layer_roof(precision, serves=True)
         like = pool_of(kind, precision, phase)
         pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
-        own = pool if kind == TOKENS else self._nearest(device.name, precision, variant, phase) or pool
+        own = pool if kind == SERVING else self._nearest(device.name, precision, variant, phase) or pool
         if roof is None or own not in self._coefficients:
             return None
         timed, coefficients, factors = self._timed_models[own], self._coefficients[own], self.factors[pool]

@@ -29,8 +29,8 @@ MICROSECOND, NANOSECOND = 1e-6, 1e-9
 COMPILED_LAUNCHES = 0.3  # kernels that a compiled network launches, over the operators of eager mode
 DECODING_FLOP = 32  # FLOP per byte of parameters; below it, reading the parameters takes most time on any chip
 DEPTHWISE_SHARE = 0.01  # of the FLOP: a network with more counts as one of depthwise convolutions
-TOKENS = "tokens"  # a GPU that serves language models, by a program that launches with little delay
-OWN_HOSTS = ("cpu", "soc", TOKENS)  # these kinds of chips have launches as a term of their own
+SERVING = "tokens"  # a GPU that serves language models, by a program that launches with little delay
+OWN_HOSTS = ("cpu", "soc", SERVING)  # these kinds of chips have launches as a term of their own
 CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}  # the kind of chip behind each of torch's devices
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from measure.predicting import records as tables
 from measure.predicting.model import AT_THE_ROOF, OF_POOL, fit, likely
-from measure.predicting.prediction_terms import TOKENS, Numbers
+from measure.predicting.prediction_terms import SERVING, Numbers
 from measure.predicting.records import ALL, METHODS, OURS, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
 from measure.predicting.timings import COMPILED, Costs, TimedCall, hosts_of
 
@@ -83,7 +83,7 @@ def study(
     pools: dict[Setting, Numbers] = {}
     factors: dict[Setting, dict[str, float]] = {}
     groups: dict[Setting, pd.DataFrame] = grouped(fitted[fitted.in_pool], "pool")
-    groups |= grouped(fitted[fitted.kind != TOKENS], "setting")
+    groups |= grouped(fitted[fitted.kind != SERVING], "setting")
     for setting, timed in groups.items():
         say(", ".join(filter(None, setting)))
         models, pool, checks = timed.network.nunique(), timed.pool.iloc[0], []

@@ -23,7 +23,7 @@ from measure.predicting.prediction_terms import (
     EXPERTS,
     OWN_HOSTS,
     PLACE,
-    TOKENS,
+    SERVING,
     CallWork,
     ExpertBytes,
     LayerRoof,
@@ -184,7 +184,7 @@ def served(data: Path) -> Iterator[TimedCall]:
             setting = Setting(chip.name, row.source, "", "fp16", row.phase, INFERENCE)
             latency_s = (row.tokens if row.phase == PREFILL else 1) / row.tokens_per_s
             work = work_of_tokens(LLAMAS[row.model], row.phase, row.tokens)
-            yield TimedCall(setting, row.model, latency_s, work, roof, TOKENS)
+            yield TimedCall(setting, row.model, latency_s, work, roof, SERVING)
 
 
 def counted(*homes: Workloads) -> Counted:
