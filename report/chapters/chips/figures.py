@@ -26,7 +26,7 @@ LINES = {
     ),
     "Google TPU": ("Google TPU v2", "Google TPU v3", "Google TPU v4", "Google TPU v5p", "Google TPU7x (Ironwood)"),
 }  # fmt: skip
-"""Product lines whose generations are joined: the largest chip of each."""
+"""Product lines: the largest chip of each generation, joined by a line."""
 
 MEASURED = "measured here"
 TOOLTIP = (
@@ -36,7 +36,7 @@ TOOLTIP = (
 
 
 def _rows(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns that charts of chips need; ``short`` is a name without its vendor. Missing for no chip."""
+    """Return the columns for charts of chips; ``short`` is the name without the vendor. Raises Missing for none."""
     rows = each(display.required(found))
     short = [row.chip.removeprefix(f"{row.vendor} ").removeprefix("GeForce ").partition(" (")[0] for row in rows]
     return pd.DataFrame({
@@ -51,22 +51,21 @@ def _rows(found: pd.DataFrame) -> pd.DataFrame:
 @display.figure
 def roofs(paper: Paper) -> alt.LayerChart:
     rows = _rows(labelled(paper.chips))
-    named = rows.assign(name=rows.short + ", " + rows.precision, own=False)
-    drawn: list[dict[Any, Any]] = named.to_dict("records")
+    # Names right of the plot leave little of a narrow page, so precisions are in the tooltip and the table alone
+    drawn: list[dict[Any, Any]] = rows.assign(name=rows.short, own=False).to_dict("records")
     machine = paper.at_hand
     if machine and (roof := machine.roof(BASE_PRECISION)):
         drawn.append({
-            "name": machine.name, "chip": machine.name, "kind": MEASURED, "rate": BASE_PRECISION, "unconfirmed": False,
-            "own": True, "peak": roof.peak_flop_per_s, "bandwidth": roof.bandwidth_byte_per_s,
+            "name": machine.name.partition(",")[0], "chip": machine.name, "kind": MEASURED, "rate": BASE_PRECISION,
+            "unconfirmed": False, "own": True, "peak": roof.peak_flop_per_s, "bandwidth": roof.bandwidth_byte_per_s,
             "ridge": roof.ridge_flop_per_byte,
         })  # fmt: skip
     ridges, peaks = ([row[field] for row in drawn] for field in ("ridge", "peak"))
-    right = longest([row["name"] for row in drawn]) + 20
-    width = theme.plot_width(right=right, unit="FLOP/s")
+    width = theme.plot_width(right=longest([row["name"] for row in drawn]) + 20)
     x = LogAxis(low=min(ridges) / 4, high=max(ridges) * 2, pixels=width, title="FLOP (or OP) per byte")
-    y = LogAxis.around(
-        [min(peaks) / 6, max(peaks)], pixels=max(200, 11 * len(drawn)), title="attainable", unit="FLOP/s", vertical=True
-    )
+    height = max(200, 11 * len(drawn))
+    # Without a unit after each number the plot is wider
+    y = LogAxis.around([min(peaks) / 6, max(peaks)], pixels=height, title="attainable FLOP/s", vertical=True)
     corners = pd.DataFrame(
         row | {"intensity": at, "attainable": Roofline(row["peak"], row["bandwidth"]).attainable(at)}
         for row in drawn
@@ -77,18 +76,18 @@ def roofs(paper: Paper) -> alt.LayerChart:
     dash = alt.StrokeDash("unconfirmed:N", scale=dash, legend=None)
     lines = [
         alt.Chart(rows).mark_line(strokeWidth=2.6 if own else 1.2)
-        .encode(x("intensity"), y("attainable"), color=color, detail=alt.Detail("name:N"), strokeDash=dash)
+        .encode(x("intensity"), y("attainable"), color=color, detail=alt.Detail("chip:N"), strokeDash=dash)
         for own, rows in corners.groupby("own")
     ]  # fmt: skip
     shape = by_shape("kind", theme.CHIP_SHAPES | {MEASURED: "circle"})
-    shown = pd.DataFrame(drawn).astype({"year": "Int64"})
-    ridges = alt.Chart(shown).mark_point().encode(x("ridge"), y("peak"), color=color, shape=shape)
+    corner = pd.DataFrame(drawn).astype({"year": "Int64"})
+    ridges = alt.Chart(corner).mark_point().encode(x("ridge"), y("peak"), color=color, shape=shape)
     top = max(drawn, key=lambda row: float(row["peak"]))
     return alt.layer(
         *lines, *hollow(tips(ridges, *TOOLTIP), "unconfirmed"),
-        *end_names(shown.assign(end=x.high), "name", x("end"), y("peak")),
+        *end_names(corner.assign(end=x.high), "name", x("end"), y("peak")),
         width=x.pixels, height=y.pixels, name="chip-roofs",
-        description=f"Rooflines of {len(drawn)} chips; the highest peak is that of the {top['chip']}.",
+        description=f"Rooflines of {len(drawn)} chips; the {top['chip']} has the highest peak.",
     )  # fmt: skip
 
 
@@ -105,10 +104,8 @@ def ridges(paper: Paper) -> alt.LayerChart:
     color = by_color("kind", theme.CHIP_COLORS)
     of_lines = pd.DataFrame((line, *pair) for line, members in LINES.items() for pair in enumerate(members))
     joined = of_lines.set_axis(["line", "place", "key"], axis=1).merge(rows, on="key")[[*rows, "line", "place"]]
-    lines = alt.Chart(joined).mark_line()
-    lines = lines.encode(
-        *places, color=color, detail=alt.Detail("line:N"), order="place:Q"
-    )  # two of one year have an order too
+    # ``order`` is for two chips of one year
+    lines = alt.Chart(joined).mark_line().encode(*places, color=color, detail=alt.Detail("line:N"), order="place:Q")
     points = alt.Chart(rows).mark_point(size=26)
     points = points.encode(*places, color=color, shape=by_shape("kind", theme.CHIP_SHAPES))
     return alt.layer(

@@ -14,9 +14,7 @@ from report.paper.frames import matching
 from report.paper.published import SOURCE, TWINS, network_name
 
 NAMED = [network_name(model) for model in ("mobilenet_v2", "resnet18", "resnet50", "vgg16", "densenet121", "vit_b_16")]
-"""The networks that are named in both panels."""
-
-MOST = 0.75  # the batch size is the largest at which this share of the networks ran
+MOST = 0.75  # the batch size is the largest that this share of the networks ran
 
 
 @display.figure
@@ -47,7 +45,7 @@ def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> alt.LayerChart:
     is_named, places = rows.name.isin(NAMED), ("intensity", "flop_per_s")
     color = by_color("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS, legend=None)
     return plane.chart(
-        plane.place(alt.Chart(rows[~is_named]).mark_point(color=theme.GREY, size=14), *places),
+        plane.place(alt.Chart(rows[~is_named]).mark_point(color=theme.GREY, size=14, opacity=0.4), *places),
         plane.place(alt.Chart(rows[is_named]).mark_point(size=60).encode(color=color), *places),
         *plane.names(rows[is_named], "name", *places, 60),
         title=title,

@@ -38,7 +38,7 @@ def roofs(paper: Paper) -> alt.ConcatChart:
         )
         labelled, places = marks[marks.label != ""], ("intensity", "flop_per_s")
         panels.append(plane.chart(
-            plane.place(alt.Chart(marks).mark_point(color=theme.BOUND_COLORS[bound], size=12), *places),
+            plane.place(alt.Chart(marks).mark_point(color=theme.BOUND_COLORS[bound], size=12, opacity=0.3), *places),
             plane.place(alt.Chart(labelled).mark_point(color=theme.INK, size=30), *places),
             *plane.names(labelled, "label", *places, 30),
             title=f"{short_name(best.device)}, {bound}",
@@ -50,12 +50,12 @@ def roofs(paper: Paper) -> alt.ConcatChart:
 
 @display.figure
 def gains(paper: Paper) -> alt.LayerChart:
-    """Draw a row for each change: eight networks in ten, half of them, the middle one, and what bounds promise."""
+    """Draw a row for each change: eight networks in ten, half of them, the median, and the bounds' promises."""
     rows = display.required(changes(paper), SOURCE.command)
     y = Categories.steps(rows.name, 18)
     values = [1, *rows.low, *rows.high, *rows.whole.dropna(), *rows.layers.dropna()]
     x = LogAxis.around(values, pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH), title="times as fast")
-    told = [
+    tooltip = [
         ("name", "change", ""), ("networks", "networks", "d"), ("low", "a tenth gains less", ".3~g"),
         ("speed", "typical gain", ".3~g"), ("high", "a tenth gains more", ".3~g"),
     ]  # fmt: skip
@@ -67,15 +67,15 @@ def gains(paper: Paper) -> alt.LayerChart:
         alt.Chart(rows).mark_rule(color=theme.GREY, strokeWidth=2).encode(x("low"), y("name"), x2=alt.X2("high")),
         tips(
             alt.Chart(rows).mark_rect(color=theme.GREY).encode(x("quarter"), y("name"), x2=alt.X2("three_quarters")),
-            *told,
+            *tooltip,
         ),
         alt.Chart(rows).mark_tick(color=theme.PAPER, thickness=3, size=14).encode(x("speed"), y("name")),
     ]
     if len(promised):
         color = by_color("roofline", theme.BOUND_COLORS, title="promised by roofline")
         points = alt.Chart(promised).mark_point(shape="diamond", size=80).encode(x("promised"), y("name"), color=color)
-        said = ("name", "change", ""), ("roofline", "roofline", ""), ("promised", "promised gain", ".3~g")
-        layers.append(tips(points, *said))
+        tooltip = [("name", "change", ""), ("roofline", "roofline", ""), ("promised", "promised gain", ".3~g")]
+        layers.append(tips(points, *tooltip))
     description = "; ".join(f"{each.name}: {each.speed:.2f} times as fast" for each in rows.itertuples(index=False))
     return alt.layer(*layers, width=x.pixels, height=y.pixels, name="gpus-gains", description=description)
 
@@ -89,10 +89,10 @@ def single(paper: Paper) -> alt.ConcatChart:
     for column, title, unit in (("flop", "FLOP of the input", "FLOP"), ("calls", "operators called", "")):
         x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=title, unit=unit)
         places, ends = (x(column), y("latency_s")), alt.Chart(rows.dropna(subset="latency_low_s"))
-        told = [("name", "network", ""), (column, title, unit or "d"), ("latency_s", "time", "s")]
+        tooltip = [("name", "network", ""), (column, title, unit or "d"), ("latency_s", "time", "s")]
         panels.append(alt.layer(
             ends.mark_rule(color=theme.GREY).encode(x(column), y("latency_low_s"), y2=alt.Y2("latency_high_s")),
-            tips(alt.Chart(rows).mark_point(size=34).encode(*places), *told), *names(rows, "name", *places),
+            tips(alt.Chart(rows).mark_point(size=34).encode(*places), *tooltip), *names(rows, "name", *places),
             width=x.pixels, height=y.pixels,
         ))  # fmt: skip
     description = f"Time of one input in {len(rows)} networks, against their FLOP and the operators that they call."
@@ -108,7 +108,7 @@ def other_memory(paper: Paper) -> alt.LayerChart:
     about: dict[str, Any] = {"title": "share of the roof", "format": "%"}
     x = LinearAxis.around([0, 1, *rows.roof_share], pixels=theme.plot_width(figure=theme.HALF_WIDTH), **about)
     y = LinearAxis.around([1, promised, *rows.gain], False, 0.1, pixels=150, title="times as fast", vertical=True)
-    told = [
+    tooltip = [
         ("network", "network", ""), ("kind", "kind of layer", ""), ("gain", "times as fast", ".2f"),
         ("roof_share", "of the roof on the first", ".0%"), ("share", "share of the time", ".1%"),
     ]  # fmt: skip
@@ -120,7 +120,7 @@ def other_memory(paper: Paper) -> alt.LayerChart:
     return alt.layer(
         alt.Chart(ONCE).mark_rule(color=theme.MUTED).encode(y(1)),
         alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(y(promised)),
-        tips(points, *told), *names(labels, "label", *places, size=("share", 0.6)),
+        tips(points, *tooltip), *names(labels, "label", *places, size=("share", 0.6)),
         width=x.pixels, height=y.pixels, name="gpus-memory", description=description,
     )  # fmt: skip
 
@@ -139,13 +139,13 @@ def delivered(paper: Paper) -> alt.ConcatChart:
         (streams, theme.STREAM_COLORS, "share of printed bandwidth"),
         (products, theme.colors(sorted(set(products.precision))), "share of printed peak"),
     ):
-        known = rows.dropna(subset="share").sort_values("share", ascending=False).drop_duplicates(["device", "what"])
-        known = display.required(known, SOURCE.command)
-        known = known.assign(name=known.device.map(short_name), low=None, high=None)
-        x = LinearAxis.around([1, *known.share], pixels=theme.plot_width(2, left=130), title=title, format="%")
-        told = [("name", "device", ""), ("what", "kind", ""), ("share", title, ".0%")]
+        found = rows.dropna(subset="share").sort_values("share", ascending=False).drop_duplicates(["device", "what"])
+        found = display.required(found, SOURCE.command)
+        found = found.assign(name=found.device.map(short_name), low=None, high=None)
+        x = LinearAxis.around([1, *found.share], pixels=theme.plot_width(2, left=130), title=title, format="%")
+        tooltip = [("name", "device", ""), ("what", "kind", ""), ("share", title, ".0%")]
         ends = ("share", "low", "high")
-        panels.append(dots(known, "name", ends, x, "what", palette, reference=1, step=16, tooltip=told))
+        panels.append(dots(found, "name", ends, x, "what", palette, reference=1, step=16, tooltip=tooltip))
     counts = streams.device.nunique(), products.device.nunique()
     description = "Shares that {} devices deliver in streams, {} in products.".format(*counts)
     own = alt.Resolve(scale=alt.LegendResolveMap(yOffset="independent"))  # each panel has its own series
@@ -154,7 +154,7 @@ def delivered(paper: Paper) -> alt.ConcatChart:
 
 @display.figure
 def kinds(paper: Paper) -> alt.LayerChart:
-    """Draw each kind's time on the second GPU over that on the first, and what bandwidths and peaks promise."""
+    """Draw each kind's ratio of times, second GPU over first, and the ratios of bandwidths and of peaks."""
     rows = display.required(traced.ratios(paper)).sort_values("share", ascending=False)
     rows = rows[["network", "kind", "ratio", "share", "roof_share", "roof_share_other"]]
     promised = [getattr(traced.grown(paper), each) for each in ("bandwidth_byte_per_s", "peak_flop_per_s")]
@@ -162,7 +162,7 @@ def kinds(paper: Paper) -> alt.LayerChart:
     width = theme.plot_width(left=y.room, figure=theme.HALF_WIDTH)
     x = LogAxis.around([1, *rows.ratio], pixels=width, title="time on the second over the first")
     palette = theme.colors(sorted(set(rows.network)))
-    told = [
+    tooltip = [
         ("network", "network", ""), ("kind", "kind of layer", ""), ("ratio", "ratio of times", ".2f"),
         ("share", "share of the step on the first", ".1%"), ("roof_share", "of the roof on the first", ".0%"),
         ("roof_share_other", "of the roof on the second", ".0%"),
@@ -175,7 +175,7 @@ def kinds(paper: Paper) -> alt.LayerChart:
             alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1 / each))
             for each in promised
         ),
-        tips(points.encode(color=by_color("network", palette)), *told),
+        tips(points.encode(color=by_color("network", palette)), *tooltip),
         width=x.pixels, height=y.pixels, name="gpus-kinds",
         description=f"Ratios of times of {len(rows)} kinds of layer, {ends}.",
     )  # fmt: skip
@@ -185,10 +185,9 @@ def kinds(paper: Paper) -> alt.LayerChart:
 def traced_roofs(paper: Paper) -> alt.ConcatChart:
     """Draw the kinds of layer of one network under the roofs of both GPUs, their area the share of the time."""
     rows = display.required(traced.kinds(paper))
-    seen = (rows.network == traced.VIDEO) & (rows.flop_per_s > 0) & (rows.share >= traced.SEEN)
-    rows = display.required(rows[seen])
-    roofs = [roof.at(traced.PRECISION) for roof in traced.roofs(paper)]
-    drawn = [DrawnRoof.of(roof) for roof in roofs if roof]
+    rows = rows[(rows.network == traced.VIDEO) & (rows.flop_per_s > 0) & (rows.share >= traced.SEEN)]
+    rows = display.required(rows)
+    drawn = [DrawnRoof.of(roof) for each in traced.roofs(paper) if (roof := each.at(traced.PRECISION))]
     reach = [rows.intensity.min() / 2, rows.intensity.max()]
     plane = Plane.over(drawn, theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 6)
     panels = []
