@@ -1,4 +1,4 @@
-"""What chips promise: their ridge points, how they compare, and where the typical network lies."""
+"""Facts of chips: their ridge points, how these compare, and where the typical network lies."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,8 +12,8 @@ from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips
 from report.paper.frames import each, extremes, matching
 from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, ratio
 
-FEWEST_DIES = 3  # a kind with fewer has no typical ridge point
-MOST_LABELLED = 36  # so many roofs have room for a name; of more chips these are drawn
+FEWEST_DIES = 3  # for a typical ridge point of a kind
+MOST_LABELLED = 36  # roofs with room for a name; more chips are cut to LABELLED
 LABELLED = (
     "Intel Xeon Platinum 8380", "NVIDIA Grace CPU (72 cores)",
     "NVIDIA V100 SXM2", "NVIDIA T4", "NVIDIA A100 SXM 40GB", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090",
@@ -21,14 +21,14 @@ LABELLED = (
     "Google TPU v2", "AWS Trainium2", "Google TPU7x (Ironwood)",
     "Apple M2 GPU (10 cores)", "NVIDIA Jetson AGX Orin 64GB", "Intel Stratix 10 MX 2100",
 )  # fmt: skip
-EXAMPLE = "NVIDIA T4"  # the chip at two of its precisions; without it the first with both
+EXAMPLE = "NVIDIA T4"  # compared at two precisions; without it, the first chip with both
 
 
 class ChipTable(Facts):
-    """What the table of chips holds; a count below two is missing, for no sentence is about a single chip."""
+    """Counts of the table of chips. A count of one is missing: no sentence is about a single chip."""
 
     chips: Value  #: chips with a datasheet roof
-    unconfirmed: Value  #: chips of which neither the vendor nor two independent sources state every number
+    unconfirmed: Value  #: chips with a number that neither the vendor nor two independent sources state
 
 
 class Typical(Facts):
@@ -41,9 +41,9 @@ class Typical(Facts):
 
 
 class Ends(Facts):
-    """The ridge points at the ends, of chips with memory outside the chip, each at its fastest rate of 16 bits or more.
+    """The lowest and the highest ridge point, each at the chip's fastest rate of 16 bits or more.
 
-    Chips with unconfirmed numbers are among them.
+    Chips with on-chip memory are left out, chips with unconfirmed numbers are not.
     """
 
     least: Value  #: the lowest
@@ -53,14 +53,14 @@ class Ends(Facts):
 
 
 class ChipDemand(Facts):
-    """On how many dies the median network at bf16 lies below the ridge point at 16 bits."""
+    """Dies with a ridge point at 16 bits above the median network at bf16, which is memory-bound there."""
 
     networks: Value  #: networks counted at both batch sizes
     dies: Value  #: dies with a 16-bit rate and memory outside the chip
     large: Value  #: the larger batch size
-    whole_small: Value  #: dies on which it is memory-bound at the smaller batch, by the bytes that no fusion avoids
+    whole_small: Value  #: such dies at the smaller batch, by the bytes that no fusion avoids
     whole_large: Value  #: the same at the larger batch
-    layers_small: Value  #: dies on which it is memory-bound at the smaller batch, with the bytes between layers
+    layers_small: Value  #: such dies at the smaller batch, with the bytes between layers
     layers_large: Value  #: the same at the larger batch
     intensity: Value  #: FLOP per byte of the median network at the smaller batch, by the bytes that no fusion avoids
 
@@ -72,10 +72,10 @@ class Precision(Facts):
 
 
 class Hand(Facts):
-    """The machine at hand at fp32: what its datasheet or arithmetic promises, and what was measured."""
+    """The machine at hand at fp32: the promised peak and the measured one."""
 
     machine: Name  #: the machine
-    promised: Value  #: peak by cores, clock and FLOP per cycle, or as the datasheet prints it
+    promised: Value  #: peak from cores, clock and FLOP per cycle, or from the datasheet
     measured: Value  #: measured peak
     share: Value  #: measured over promised peak
 
@@ -94,7 +94,7 @@ class Generations(Facts):
     last_tpu: Value  #: Google TPU7x, 2025
     rtx4090: Value  #: NVIDIA GeForce RTX 4090, 2022
     rtx5090: Value  #: NVIDIA GeForce RTX 5090, 2025
-    narrow: Value  #: NVIDIA B300 SXM, 2025: dense peak at fp4 over that at 16 bits
+    narrow: Value  #: NVIDIA B300 SXM, 2025: dense peak at fp4 over the peak at 16 bits
 
 
 class Chips(Facts):
@@ -107,7 +107,7 @@ class Chips(Facts):
     sparse: Sparse
     generations: Generations
     levelled_off: bool  #: V100 to H100 doubled the ridge point, and B200 is within a tenth of H100
-    turned_back: bool  #: The ridge point of the RTX 5090 lies below that of the RTX 4090
+    turned_back: bool  #: The RTX 5090 has a lower ridge point than the RTX 4090
 
 
 def of(paper: Paper) -> Chips:
@@ -141,8 +141,7 @@ def _typical(outside: pd.DataFrame) -> Typical:
     medians = {}
     for kind in ("cpu", "gpu", "asic", "soc"):
         rows = chips.of_dies(chips.comparable(outside, kind))
-        enough = len(rows) >= FEWEST_DIES
-        middle = float(rows.ridge_flop_per_byte.median()) if enough else None
+        middle = float(rows.ridge_flop_per_byte.median()) if len(rows) >= FEWEST_DIES else None
         medians[kind] = Value(middle, "FLOP/B", count=len(rows), counted="dies")
     return Typical(**medians)
 
@@ -198,10 +197,10 @@ def _precision(found: pd.DataFrame) -> Precision:
 
 
 def promised(paper: Paper, machine: Machine) -> tuple[float | None, str]:
-    """Return a machine's peak (FLOP/s) at fp32 that no measurement is in, but a processor's clock, and its arithmetic.
+    """Return a machine's theoretical peak (FLOP/s) at fp32, and the arithmetic behind it.
 
-    A processor's is cores x clock x FLOP per cycle: a virtual machine sees only some cores of the chip whose name it
-    bears, and the cores are physical, since two threads of a core share its units. A GPU's is as printed.
+    A processor has cores x measured clock x FLOP per cycle: a virtual machine sees only some cores of its chip. Cores
+    are physical, since two threads of a core share its units. A GPU has the peak of its datasheet.
     """
     if machine.chip_kind != "cpu":
         printed = fastest_units(each(chips.datasheet(paper.chips, machine.environment.name))).get(BASE_PRECISION)
@@ -234,27 +233,25 @@ def _sparse(found: pd.DataFrame) -> Sparse:
     both = both.assign(factor=both.sparse_peak_flop_per_s / both.peak_flop_per_s)
     dies = chips.of_dies(both).groupby("chip").factor.median()
     factor = float(dies.median()) if len(dies) else None
-    whole = int(factor) if factor and factor.is_integer() else factor
-    return Sparse(Value(whole, count=len(dies), counted="dies"))
+    if factor and factor.is_integer():
+        factor = int(factor)  # prints as 2, not as 2.00
+    return Sparse(Value(factor, count=len(dies), counted="dies"))
 
 
 def _generations(found: pd.DataFrame) -> Generations:
     tensor = found[(found.unit == "tensor") & found.precision.isin(LOWER_PRECISIONS)].drop_duplicates("chip")
     ridges = tensor.set_index("chip").ridge_flop_per_byte
-    shown = (
+    names = (
         "NVIDIA V100 SXM2", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "Google TPU v2", "Google TPU7x (Ironwood)",
         "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
     )  # fmt: skip
     rates = matching(found, chip="NVIDIA B300 SXM").groupby("precision").peak_flop_per_s.max()
     narrow = rates.get("fp4", float("nan")) / rates.get("fp16", float("nan"))
-    return Generations(*[*(exact(ridges.get(chip), "FLOP/B") for chip in shown), exact(narrow)])
+    return Generations(*[*(exact(ridges.get(chip), "FLOP/B") for chip in names), exact(narrow)])
 
 
 def labelled(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the chips that are roofs, rows and names, each at its fastest rate of floating point, else of integers.
-
-    A chip that a reader chose is one of them.
-    """
+    """Return the chips of the figure and the table, each at its fastest rate of floating point, else of integers."""
     floating = chips.headline(found)
     rows = pd.concat([floating, chips.fastest(found[~found.chip.isin(floating.chip)])])
     if rows.chip.nunique() > MOST_LABELLED:

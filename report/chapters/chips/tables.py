@@ -1,4 +1,4 @@
-"""Tables of chips: how their peaks are computed, those of the figure, and in the HTML every rate."""
+"""Tables of chips: the arithmetic of three peaks, the chips of the figure, and in the HTML every rate."""
 
 import re
 from math import prod
@@ -15,7 +15,7 @@ from report.paper import BASE_PRECISION, Paper, chips
 from report.paper.frames import each, matching
 
 EXAMPLES = (("Intel Xeon Platinum 8380", "fp32"), ("NVIDIA T4", "fp16"), ("Apple M2 GPU (10 cores)", "fp32"))
-FACTORS = r"^\d+ .+ x .+ GHz"  # what a derivation by units and clock looks like; others halve a printed rate
+FACTORS = r"^\d+ .+ x .+ GHz"  # a derivation by units and clock; others halve a printed rate
 
 
 def _marked(row: Any, rate: str) -> str:
@@ -27,7 +27,7 @@ def _bandwidth(row: Any, inside: bool) -> str:
 
 
 def _derived(text: str) -> str:
-    """Return a derivation's words as they are printed: a number and its unit stay on one line."""
+    """Return the text of a derivation. A number and its unit stay on one line."""
     return escape(re.sub(r"(?<=\d) (?=[A-Za-zµ])", SPACE, text.replace(" x ", " × ")))
 
 
@@ -38,17 +38,14 @@ def _product(factors: str, peak: float) -> str:
 @display.table
 def peaks(paper: Paper) -> str:
     derived = paper.chips[paper.chips.derivation.str.contains(FACTORS)]
-    shown = pd.concat([matching(derived, chip=chip, precision=precision) for chip, precision in EXAMPLES])
+    examples = pd.concat([matching(derived, chip=chip, precision=precision) for chip, precision in EXAMPLES])
     rows = []
-    for row in each(derived.drop_duplicates("chip").head(len(EXAMPLES)) if shown.empty else shown):
+    for row in each(derived.drop_duplicates("chip").head(len(EXAMPLES)) if examples.empty else examples):
         factors, flow = (re.split(r" = | \((?!base)", part)[0] for part in f"{row.derivation};".split(";")[:2])
         product = prod(float(factor.split()[0]) for factor in factors.split(" x ")) * 1e9
-        bandwidth = f"{flow} = " if flow else ""
-        rows.append([
-            f"{escape(row.chip)}, {row.precision}", _product(factors, product),
-            _derived(bandwidth) + si(row.bandwidth_byte_per_s, "B/s"),
-            significant(row.ridge_flop_per_byte),
-        ])  # fmt: skip
+        bandwidth = _derived(f"{flow} = " if flow else "") + si(row.bandwidth_byte_per_s, "B/s")
+        ridge = significant(row.ridge_flop_per_byte)
+        rows.append([f"{escape(row.chip)}, {row.precision}", _product(factors, product), bandwidth, ridge])
     machine = paper.at_hand
     peak, arithmetic = promised(paper, machine) if machine else (None, "")
     roof = machine.roof(BASE_PRECISION) if machine else None
@@ -61,14 +58,14 @@ def peaks(paper: Paper) -> str:
 
 @display.table
 def labelled_chips(paper: Paper) -> str:
-    shown = display.required(labelled(paper.chips))
+    found = display.required(labelled(paper.chips))
     rows = [
         [
             escape(row.chip), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
             si(row.peak_flop_per_s, rate_unit(row.precision)), _bandwidth(row, inside),
             significant(row.ridge_flop_per_byte), cited(row.source.partition(";")[0]),
         ]
-        for row, inside in zip(each(shown), chips.on_chip(shown), strict=True)
+        for row, inside in zip(each(found), chips.on_chip(found), strict=True)
     ]  # fmt: skip
     return markdown_table("Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Source", rows)
 

@@ -1,4 +1,4 @@
-"""How our counts and those of other programs compare with what torchvision publishes of its classification models."""
+"""Our counts of multiply-adds, and other programs', against the counts that torchvision publishes."""
 
 import pandas as pd
 
@@ -10,17 +10,17 @@ from report.stats.value import Name, Source, Value, count_of, exact
 
 
 class Ours(Facts):
-    models: Value  #: models whose counts torchvision publishes
-    equal: Value  #: models of which our multiply-adds round to the published ones
-    parameters: Value  #: models of which our parameters are the published ones
-    time: Value  #: time for counting all models, forward and backward
+    models: Value  #: models with a count from torchvision
+    equal: Value  #: models with multiply-adds that round to the published ones
+    parameters: Value  #: models with exactly the published parameters
+    time: Value  #: time to count all models, forward and backward
 
 
 class Others(Facts):
     programs: Value  #: other programs compared
-    best: Name  #: the one that is right most often, within 1 %
+    best: Name  #: the program that is right most often, within 1 %
     best_right: Value  #: models that it gets right
-    worst: Name  #: the one that is right least often
+    worst: Name  #: the program that is right least often
     worst_right: Value  #: models that it gets right
 
 
@@ -35,7 +35,7 @@ class Cases(Facts):
 
 class Suites(Facts):
     cases: Value  #: cases that others wrote, with a known count
-    wrong: Value  #: cases whose count was wrong when we first tried them
+    wrong: Value  #: cases that we counted wrong at the first try
 
 
 class Counting(Facts):
@@ -50,26 +50,24 @@ NAMES = {
     "ptflops-pytorch": "ptflops (pytorch)", "thop": "thop", "torchinfo": "torchinfo", "calflops": "calflops",
     "deepspeed": "DeepSpeed",
 }  # fmt: skip
-"""The programs as the paper calls them, in its order."""
+"""The names of the programs in the paper, in its order."""
 
 PUBLISHED_MAC_STEP = 1_000_000  # torchvision publishes 10^9 multiply-adds with three decimals (``meta["_ops"]``)
 
-TOLERANCE = 0.01
-"""The deviation up to which a count is called right, where that is more than the published count's rounding."""
+TOLERANCE = 0.01  # a deviation from the published count that is called right
 
-FUSED = "Fused attention"  # the small network with attention alone
+FUSED = "Fused attention"  # the small network of attention alone
 
 
 def program_name(program: str) -> str:
-    """Return a program as the paper calls it."""
     return NAMES.get(program, program)
 
 
 def with_deviations(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the results with each count's deviation, and whether it is ``right`` and ``equal``.
+    """Add each count's ``deviation``, and whether it is ``right`` and ``equal``.
 
-    Equal is a count that rounds to the published one; right one that deviates from it by no more than ``TOLERANCE``,
-    or than its rounding: the smallest model's count is published as 40 million to the nearest million.
+    An equal count rounds to the published one. A right count deviates by at most ``TOLERANCE``, or by the rounding:
+    the count of the smallest model is published as 40 million to the nearest million.
     """
     counted = results.forward_mac.astype(float)
     off, rounding = (counted - results.published_mac).abs(), PUBLISHED_MAC_STEP / 2
@@ -81,7 +79,7 @@ def with_deviations(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def scores(results: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each program: its ``models``, how many it counted, right and equal, in which time."""
+    """Return one row per program: its ``models``, how many it counted, right and equal, and the time (s)."""
     counted = results.parameter_count.astype(float)
     same = (counted == results.published_parameter_count).astype(float).where(counted.notna())
     rows = results.assign(models=1, counted=(results.status == "ok").astype(int), same_parameters=same)
@@ -96,22 +94,15 @@ def of(paper: Paper) -> Counting:
 def _of_networks(paper: Paper) -> tuple[Ours, Others]:
     source = Source("workload/counting_programs.csv", "all models", "python scripts/counting_programs.py")
     scored = scores(with_deviations(paper.counting_programs))
-    own = list(each(matching(scored, program=OURS)))
+    ours = next(each(matching(scored, program=OURS)), None)
     others = scored[(scored.program != OURS) & (scored.counted > 0)]
-    if not own or others.empty:
+    if ours is None or others.empty:
         return sourced(missing(Ours), source), sourced(missing(Others), source)
-    mine = own[0]
-    ours = Ours(
-        count_of(mine.models, "models"), count_of(mine.equal), count_of(mine.same_parameters or 0),
-        exact(mine.count_s, "s"),
-    )  # fmt: skip
+    same = count_of(ours.same_parameters or 0)
+    scores_of_ours = Ours(count_of(ours.models, "models"), count_of(ours.equal), same, exact(ours.count_s, "s"))
     worst, best = extremes(others, "right")
-    compared = Others(
-        count_of(len(others), "programs"),
-        Name(program_name(best.program)), count_of(best.right),
-        Name(program_name(worst.program)), count_of(worst.right),
-    )  # fmt: skip
-    return sourced(ours, source), sourced(compared, source)
+    ends = (part for row in (best, worst) for part in (Name(program_name(row.program)), count_of(row.right)))
+    return sourced(scores_of_ours, source), sourced(Others(count_of(len(others), "programs"), *ends), source)
 
 
 def _of_cases(paper: Paper) -> Cases:
@@ -126,15 +117,13 @@ def _of_cases(paper: Paper) -> Cases:
     found = Cases(
         count_of(rows.case.nunique(), "networks"), count_of(len(others), "programs"),
         count_of(right[OURS], "networks"),
-        Name(program_name(str(others.idxmax()))), count_of(int(others.max()), "networks"),
-        count_of(int((attention.forward_flop == attention.right_flop).sum()) - 1, "programs"),
+        Name(program_name(str(others.idxmax()))), count_of(others.max(), "networks"),
+        count_of((attention.forward_flop == attention.right_flop).sum() - 1, "programs"),
     )  # fmt: skip
     return sourced(found, source)
 
 
 def _of_suites(paper: Paper) -> Suites:
     rows = paper.published.counting_suites
-    source = Source("published/counting_suites.csv", "all suites", None)
-    if rows.empty:
-        return sourced(missing(Suites), source)
-    return sourced(Suites(count_of(int(rows.cases.sum()), "cases"), count_of(int(rows.wrong.sum()), "cases")), source)
+    suites = Suites(*(count_of(sum(rows[column]) if len(rows) else None, "cases") for column in ("cases", "wrong")))
+    return sourced(suites, Source("published/counting_suites.csv", "all suites"))

@@ -1,4 +1,4 @@
-"""The figure of how programs that count multiply-adds compare with what is published."""
+"""The figure of counting programs: deviations from the published multiply-adds."""
 
 from typing import Any
 

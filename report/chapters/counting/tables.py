@@ -1,4 +1,4 @@
-"""The tables of counting programs: how right they are, what they cost, and what we count."""
+"""The tables of counting programs: how right they are, their small cases, and our FLOP per element."""
 
 from measure.domain.names import model_name
 from measure.domain.words import COSTS, ELEMENTARY
@@ -23,15 +23,11 @@ def accuracy(paper: Paper) -> str:
     rows = []
     for row in each(scores(results)):
         deviating = results[(results.program == row.program) & results.deviation.notna()]
-        ends = [NONE, NONE]
-        if len(deviating):
-            ends = [
-                f"{_signed(end.deviation)} ({escape(model_name(end.model))})"
-                for end in extremes(deviating, "deviation")
-            ]
+        ends = extremes(deviating, "deviation") if len(deviating) else ()
+        printed = [f"{_signed(end.deviation)} ({escape(model_name(end.model))})" for end in ends] or [NONE, NONE]
         same = known(row.same_parameters, "{:.0f}".format)
         name = escape(program_name(row.program))
-        rows.append([name, str(row.right), str(row.equal), same, str(row.models - row.counted), *ends])
+        rows.append([name, str(row.right), str(row.equal), same, str(row.models - row.counted), *printed])
     within = f"Within {percent(TOLERANCE, 1)} >"
     return markdown_table(f"Program | {within} | Equal > | Parameters > | Failed > | Lowest | Highest", rows)
 
@@ -62,7 +58,7 @@ def cases(paper: Paper) -> str:
 
 @display.table
 def costs(paper: Paper) -> str:
-    """List what an element of each operator counts, the operators of one operation in one row."""
+    """List the FLOP per element, with the operators of each in one row."""
     by_cost: dict[int, list[str]] = {1: list(ELEMENTARY)}
     for name, cost in COSTS.items():
         by_cost.setdefault(cost, []).append(name)

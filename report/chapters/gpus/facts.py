@@ -20,7 +20,7 @@ EXAMPLE = "timm:resnet50"  # the network of the calculation
 
 
 class Timings(Facts):
-    """What others timed."""
+    """Timings by others."""
 
     timings: Value  #: Published timings.
     networks: Value  #: Networks in them.
@@ -28,7 +28,7 @@ class Timings(Facts):
 
 
 class GpuShares(Facts):
-    """Shares of three bounds that networks reach in eager mode, on the GPU of which most were timed."""
+    """Shares of three bounds that networks reach in eager mode, on the GPU with the most networks timed."""
 
     device: Name  #: That GPU.
     networks: Value  #: Networks that were timed on it in eager mode.
@@ -39,16 +39,16 @@ class GpuShares(Facts):
     high: Value  #: A tenth of the networks have a larger one.
     left: Value  #: How many times as fast the typical network would be at the bound.
     faster: Value  #: Networks that are faster than their bound layer by layer.
-    fastest: Value  #: The bound over the time of the one farthest below its bound, with its name.
+    fastest: Value  #: The bound over the time of the network farthest below its bound, with its name.
     compiled: Value  #: The same share with torch.compile.
 
 
 class Devices(Facts):
-    """The same shares on all GPUs of which a whole library was timed."""
+    """The same shares on all GPUs with a whole library timed."""
 
     most_whole: Value  #: The highest typical share of the roofline of the whole network, with its GPU.
     least_layers: Value  #: The lowest typical share of the roofline drawn layer by layer, with its GPU.
-    most_layers: Value  #: The highest one.
+    most_layers: Value  #: The highest typical share of the roofline drawn layer by layer, with its GPU.
 
 
 class OwnGpus(Facts):
@@ -70,8 +70,8 @@ class GpuPair(Facts):
     older: Name  #: The GPU with the lower peak.
     newer: Name  #: The GPU with the higher peak.
     networks: Value  #: Networks timed on both.
-    peak: Value  #: The peak of the newer over that of the older.
-    bandwidth: Value  #: The bandwidth of the newer over that of the older.
+    peak: Value  #: The newer GPU's peak over the older's.
+    bandwidth: Value  #: The newer GPU's bandwidth over the older's.
     speed: Value  #: How many times as fast networks are on the newer.
     whole: Value  #: How many times as fast by the roofline of the whole network.
     layers: Value  #: How many times as fast by the roofline drawn layer by layer.
@@ -94,7 +94,7 @@ class Fused(Facts):
 
 
 class Together(Facts):
-    """The compiler and the next GPU, for networks on the GPU of which most were timed."""
+    """The compiler and the next GPU, for networks on the GPU with the most networks timed."""
 
     both: Value  #: Speed compiled on the next GPU over speed in eager mode on this one.
     over_next: Value  #: Speed compiled on this GPU over speed in eager mode on the next one.
@@ -106,7 +106,7 @@ class GpuCalculation(Facts):
     network: Name  #: The network.
     flop: Value  #: FLOP of an input.
     byte: Value  #: Bytes of an input that layers without products move.
-    peak: Value  #: Peak of the GPU of which most networks were timed.
+    peak: Value  #: Peak of the GPU with the most networks timed.
     bandwidth: Value  #: Its bandwidth.
     arithmetic: Value  #: Time of the FLOP at the peak.
     bytes: Value  #: Time of the bytes at the bandwidth.
@@ -115,8 +115,8 @@ class GpuCalculation(Facts):
     next_peak: Value  #: Peak of the next GPU.
     next_bandwidth: Value  #: Its bandwidth.
     next_total: Value  #: The sum on the next GPU.
-    promised: Value  #: The one sum over the other.
-    gained: Value  #: The one published time over the other.
+    promised: Value  #: The sum on this GPU over the sum on the next.
+    gained: Value  #: The published time on this GPU over the time on the next.
 
 
 class GpuProblems(Facts):
@@ -144,14 +144,15 @@ class Gpus(Facts):
     memory: memory.OtherMemory
     host: Host
     few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
-    calls_rank: bool  #: Single inputs are ranked by the operators that they call, better than by FLOP
-    smaller_numbers_wait: bool  #: In a training step at the lower precision the GPU works less, and the step gains less
+    calls_rank: bool  #: Operators called rank single inputs better than FLOP
+    smaller_numbers_wait: bool  #: At the lower precision the GPU's work in a training step shrinks more than the step
 
 
 def of(paper: Paper) -> Gpus:
     best, table = published.best_timed(paper.published), paper.published.timings
     changes = published.steps(paper.published)
     following = published.of_best(changes, best)
+    compiled = published.of_best(published.compiled(paper.published), best)
     calculation = _calculation(paper, best, following)
     of_host = host.of(paper)
     single, lowered = of_host.single, of_host.lowered
@@ -166,11 +167,11 @@ def of(paper: Paper) -> Gpus:
         own=_own(paper),
         first=_step(changes, 0),
         second=_step(changes, 1),
-        compiled=_change(published.of_best(published.compiled(paper.published), best)),
-        fused=_fused(paper, best),
+        compiled=_change(compiled),
+        fused=_fused(paper, compiled),
         together=_together(paper, best, following),
         calculation=calculation,
-        problems=_problems(paper, best, calculation),
+        problems=_problems(calculation, compiled),
         traces=traced.of(paper),
         memory=other_memory,
         host=of_host,
@@ -184,8 +185,8 @@ def of(paper: Paper) -> Gpus:
 def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     if best is None:
         return missing(GpuShares)
-    rows, other = best.rows, published.newest(paper.published, COMPILED)
-    other = other[(other.device == best.device) & (other.computed == best.computed)]
+    rows, compiled = best.rows, published.newest(paper.published, COMPILED)
+    compiled = matching(compiled, device=best.device, computed=best.computed)
     shares = published.of_networks(rows.layers_s / rows.latency_s, rows.model)
     _, fastest = extremes(shares.rename(network_name))
     low, high = (Value(float(shares.quantile(end)), "%", count=len(shares), counted="networks") for end in (0.1, 0.9))
@@ -194,7 +195,7 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
         typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
         typical(rows.latency_s / rows.layers_s, rows.model),
         count_of((shares > 1).sum(), "networks"), fastest,
-        share(other, "layers_s"),
+        share(compiled, "layers_s"),
     )  # fmt: skip
 
 
@@ -208,9 +209,9 @@ def _devices(paper: Paper) -> Devices:
 
 
 def own_shares(paper: Paper) -> pd.DataFrame:
-    """One row is a network on a GPU that this program timed, at a precision: its ``share`` of the roof layer by layer.
+    """Return one row per network, own GPU and precision: the ``share`` of the roof layer by layer.
 
-    All are at the largest batch at which half of the networks ran.
+    The batch is the largest that half of the networks ran.
     """
     found = []
     for machine in paper.undisturbed.machines:
@@ -233,12 +234,11 @@ def _own(paper: Paper) -> OwnGpus:
     if len(shares) < 2:
         return missing(OwnGpus)
     ranked = sorted(shares, key=lambda each: each.number or 0.0)
-    source = Source("machines/*/samples.csv", "GPUs, inference, eager, the largest batch", host.COMMAND)
     facts = OwnGpus(
         count_of(found.device.nunique(), "GPUs"), count_of(min(each.count or 0 for each in shares), "networks"),
         exact(found.batch.max()), ranked[0], ranked[-1],
     )  # fmt: skip
-    return sourced(facts, source)
+    return sourced(facts, Source("machines/*/samples.csv", "GPUs, inference, eager, the largest batch", host.COMMAND))
 
 
 def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
@@ -265,12 +265,10 @@ def _change(pairs: pd.DataFrame | None) -> Change:
     )  # fmt: skip
 
 
-def _fused(paper: Paper, best: BestTimed | None) -> Fused:
-    pairs = published.of_best(published.compiled(paper.published), best)
+def _fused(paper: Paper, pairs: pd.DataFrame | None) -> Fused:
     if pairs is None:
         return missing(Fused)
-    kinds = paper.published.kinds
-    kinds = kinds[kinds.stage == INFERENCE]
+    kinds = matching(paper.published.kinds, stage=INFERENCE)
     byte = kinds.assign(other=kinds.further_byte.where(~kinds.layer_kind.isin(PRODUCT_KINDS), 0))
     sums = byte.groupby(list(NETWORK))[["further_byte", "other"]].sum().astype(float)
     found = pairs.merge((sums.other / sums.further_byte).rename("share").reset_index(), on=list(NETWORK))
@@ -282,13 +280,11 @@ def _fused(paper: Paper, best: BestTimed | None) -> Fused:
 def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Together:
     if best is None or following is None:
         return missing(Together)
-    other = published.newest(paper.published, COMPILED)
-    newer = following.device_other.iloc[0]
-    here = other[other.device == best.device]
-    eager = published.newest(paper.published)
+    here = matching(published.newest(paper.published, COMPILED), device=best.device)
+    there = matching(published.newest(paper.published), device=following.device_other.iloc[0])
     return Together(
         published.gain(published.on_the_next(paper.published, best, following)),
-        median_of(published.gains(published.paired(eager[eager.device == newer], here, ("device", "compiler")))),
+        published.gain(published.paired(there, here, ("device", "compiler"))),
     )
 
 
@@ -314,9 +310,8 @@ def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame |
     )  # fmt: skip
 
 
-def _problems(paper: Paper, best: BestTimed | None, calculation: GpuCalculation) -> GpuProblems:
+def _problems(calculation: GpuCalculation, pairs: pd.DataFrame | None) -> GpuProblems:
     arithmetic, byte = calculation.arithmetic.number, calculation.bytes.number
-    pairs = published.of_best(published.compiled(paper.published), best)
     if arithmetic is None or byte is None or pairs is None:
         return missing(GpuProblems)
     total, halved = arithmetic + byte, arithmetic / 2 + byte
@@ -327,7 +322,7 @@ def _problems(paper: Paper, best: BestTimed | None, calculation: GpuCalculation)
 
 
 def changes(paper: Paper) -> pd.DataFrame:
-    """One row is a change: quantiles of how many times as fast networks are with it, and what both bounds promise."""
+    """Return one row per change: quantiles of the networks' speed-ups, and the speed-ups that both bounds promise."""
     others = paper.published
     best = published.best_timed(others)
     following = published.of_best(published.steps(others), best)

@@ -31,9 +31,9 @@ class Single(Facts):
 
 
 class Launched(Facts):
-    """What a network launches in a forward pass, recorded on that GPU at both precisions."""
+    """Kernels of a forward pass, recorded on that GPU at both precisions."""
 
-    network: Name  #: The network in which the two differ most.
+    network: Name  #: The network with the largest difference.
     calls: Value  #: Operators that it calls.
     lower: Value  #: Kernels that these launch at the lower precision.
     base: Value  #: Kernels that they launch at fp32.
@@ -52,20 +52,20 @@ class Compiled(Facts):
 
 
 class LoweredStep(Facts):
-    """A training step profiled at two precisions, on the GPU and of the network whose host hides most of the gain."""
+    """A training step profiled at two precisions: the GPU and network where the host hides most of the gain."""
 
     device: Name  #: The GPU.
     precision: Name  #: The lower precision.
     network: Name  #: The network.
-    kernels: Value  #: Time in which the GPU works at fp32 over that at the lower precision.
-    step: Value  #: Time of the step at fp32 over that at the lower precision.
-    busy: Value  #: Share of the step at the lower precision in which the GPU works.
+    kernels: Value  #: The GPU's working time at fp32 over its working time at the lower precision.
+    step: Value  #: Time of the step at fp32 over its time at the lower precision.
+    busy: Value  #: Share of the step at the lower precision that the GPU works.
 
 
 class Host(Facts):
-    """A GPU that was measured here, and its host."""
+    """A GPU measured here, and its host."""
 
-    single: Single  # at the lower precision at which it ran
+    single: Single  # at the lower precision
     base: Single  # at fp32
     launched: Launched
     compiled: Compiled
@@ -78,21 +78,19 @@ def of(paper: Paper) -> Host:
     if machine is None:
         return missing(Host)
     source = Source(f"machines/{machine.folder}/samples.csv", "inference, eager, the smallest batch size", COMMAND)
-    profiles = Source("machines/*/profiles.csv", "phase step", COMMAND)
     lower = _precision(machine)
-    kernels = Source("traces/*/operators.csv", "inference", COMMAND)
     return Host(
         sourced(_single(paper, machine, lower), source),
         sourced(_single(paper, machine, BASE_PRECISION) if lower != BASE_PRECISION else missing(Single), source),
-        sourced(_launched(paper, machine, lower), kernels),
+        sourced(_launched(paper, machine, lower), Source("traces/*/operators.csv", "inference", COMMAND)),
         sourced(_compiled(machine), replace(source, rows="inference, compile over eager")),
-        sourced(_lowered(paper), profiles),
+        sourced(_lowered(paper), Source("machines/*/profiles.csv", "phase step", COMMAND)),
     )
 
 
 @cache
 def singles(paper: Paper, precision: str | None = None) -> pd.DataFrame:
-    """One row is a network at the GPU's smallest batch size, at a precision or the lower one.
+    """Return one row per network at the GPU's smallest batch size, at a precision (default: the lower one).
 
     The columns are ``model``, ``name``, ``flop``, ``calls`` (operators called) and ``latency_s`` with its ends.
     """
@@ -108,7 +106,7 @@ def singles(paper: Paper, precision: str | None = None) -> pd.DataFrame:
 
 
 def _precision(machine: Machine) -> str:
-    """Return the lower precision, at which kernels are quickest, or fp32 where nothing ran at it."""
+    """Return the lower precision, or fp32 if nothing ran at the lower one."""
     lower = machine.lower_precision
     return lower if lower in set(matching(machine.cells, status="ok").precision) else BASE_PRECISION
 
@@ -145,7 +143,7 @@ def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:
 
 
 def _compiled(machine: Machine) -> Compiled:
-    """Both may have been timed in other sessions, so gains have no interval."""
+    """Gains have no interval: both timings may be from different sessions."""
     sample = ["model", "batch", "precision"]
     ran = matching(machine.variants, status="ok", variant="compile", precision=machine.lower_precision)
     both = matching(machine.cells, status="ok").merge(ran, on=sample, suffixes=("", "_compiled"))

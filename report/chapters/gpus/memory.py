@@ -1,4 +1,4 @@
-"""Two GPUs measured here that differ in nothing but their memory: what is faster on the second waited for it."""
+"""Two GPUs measured here that differ only in their memory: layers that are faster on the second wait for memory."""
 
 from functools import cache
 from itertools import permutations
@@ -19,7 +19,7 @@ from report.paper.frames import matching
 from report.paper.operator_groups import traced
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
-ANOTHER = 1.2  # two memories differ if one has so many times the bandwidth of the other, by the datasheets
+ANOTHER = 1.2  # the least ratio of two datasheets' bandwidths to call their memories different
 SAMPLE = ["model", "batch", "precision"]
 
 
@@ -31,17 +31,17 @@ class KindOfMemory(Facts):
 
 
 class OtherMemory(Facts):
-    """Two GPUs measured here that differ in their memory alone, that with the slower memory first."""
+    """Two GPUs measured here that differ only in their memory, the slower memory first."""
 
     first: Name  #: The GPU with the slower memory.
     second: Name  #: The other GPU.
-    bandwidth: Value  #: Bandwidth of the second over that of the first.
-    precision: Name  #: The precision at which networks are timed on both.
+    bandwidth: Value  #: The second GPU's bandwidth over the first's.
+    precision: Name  #: The precision of the networks timed on both.
     batch: Value  #: Inputs of a batch.
     networks: Value  #: Networks timed on both.
     speed: Value  #: How many times as fast they are on the second.
-    most: Value  #: The most that one is faster, with its name.
-    example: Name  #: The profiled network in which the roof calls most of the time bound by memory.
+    most: Value  #: The largest speed-up, with the network's name.
+    example: Name  #: The profiled network with most of its time memory-bound by the roof.
     promised: Value  #: How many times as fast by the roofs of its kinds of layer.
     gained: Value  #: How many times as fast its kernels are.
     activation: KindOfMemory
@@ -57,20 +57,20 @@ class Card(NamedTuple):
 
 
 class Memories(NamedTuple):
-    """Two GPUs of equal peaks, that with the slower memory first."""
+    """Two GPUs of equal peaks, the slower memory first."""
 
     first: Card
     second: Card
 
     @property
     def bandwidth(self) -> float:
-        """The bandwidth of the second over that of the first, by the datasheets."""
+        """The second GPU's bandwidth over the first's, by the datasheets."""
         return (self.second.roof.byte_per_s or 0) / (self.first.roof.byte_per_s or 1)
 
 
 @cache
 def memories(paper: Paper) -> Memories | None:
-    """Return the first two measured GPUs whose datasheets print the same peaks and another bandwidth."""
+    """Return the first two measured GPUs with equal peaks but different bandwidths in their datasheets."""
     cards = []
     for machine in paper.machines:
         chip = next(iter(datasheet(paper.chips, machine.environment.name).chip), None)
@@ -83,9 +83,7 @@ def memories(paper: Paper) -> Memories | None:
 
 @cache
 def networks(paper: Paper) -> pd.DataFrame:
-    """One row is a network at the largest batch that both ran, at the lower precision: how many times as fast the
-    second GPU is (``gain``).
-    """
+    """Return one row per network at the largest common batch and lower precision; ``gain`` is the second's speed-up."""
     pair = memories(paper.undisturbed)  # a finding of the first page
     if pair is None:
         return pd.DataFrame()
@@ -99,8 +97,10 @@ def networks(paper: Paper) -> pd.DataFrame:
 
 @cache
 def kinds(paper: Paper) -> pd.DataFrame:
-    """One row is a kind of layer in a network that was profiled on both at fp32: its time on the first over that on
-    the second (``gain``), what the datasheets promise, its share of the kernels' time and of the roof on the first.
+    """Return one row per kind of layer in networks profiled on both at fp32.
+
+    ``gain`` is the time on the first over the time on the second; ``share`` (of the kernels' time) and ``roof_share``
+    are on the first.
     """
     if (pair := memories(paper)) is None:
         return pd.DataFrame()
@@ -120,7 +120,7 @@ def kinds(paper: Paper) -> pd.DataFrame:
 
 
 def example(paper: Paper) -> pd.DataFrame:
-    """Return the kinds of layer of the network of which the roof says that memory bounds most of the time."""
+    """Return the kinds of layer of the network with the largest memory-bound share of its time, by the roof."""
     rows = kinds(paper)
     if rows.empty:
         return rows
@@ -129,17 +129,16 @@ def example(paper: Paper) -> pd.DataFrame:
 
 
 def of(paper: Paper) -> OtherMemory:
-    pair, timed, shown = memories(paper), networks(paper), example(paper)
-    of_kind = shown.set_index("kind") if len(shown) else shown
+    pair, timed, layers = memories(paper), networks(paper), example(paper)
+    of_kind = layers.set_index("kind") if len(layers) else layers
     if pair is None or timed.empty or not {"activation", "depthwise convolution"} <= set(of_kind.index):
         return missing(OtherMemory)
-    gained = shown.time_s.sum() / shown.time_s_other.sum()
     _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
-        median_of(timed.gain), most, Name(shown.network.iloc[0]),
-        exact(shown.least_s.sum() / shown.least_s_other.sum()), exact(gained),
+        median_of(timed.gain), most, Name(layers.network.iloc[0]),
+        *(exact(layers[column].sum() / layers[f"{column}_other"].sum()) for column in ("least_s", "time_s")),
         *(KindOfMemory(exact(of_kind.gain[kind]), exact(of_kind.roof_share[kind], "%"))
           for kind in ("activation", "depthwise convolution")),
     )  # fmt: skip

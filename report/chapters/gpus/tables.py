@@ -10,14 +10,12 @@ from report.paper.published import SOURCE, share, typical
 
 @display.table
 def devices(paper: Paper) -> str:
-    """A row is a GPU, with the shares of three bounds that networks reach on it in eager mode."""
+    """List GPUs with the shares of three bounds that networks reach in eager mode."""
     rows = [
         (
             escape(short_name(each.device)), each.computed, each.rows.model.nunique(),
-            *(value.interval for value in (
-                typical(each.rows.peak_share, each.rows.model, "%"), share(each.rows, "whole_s"),
-                share(each.rows, "layers_s"),
-            )),
+            typical(each.rows.peak_share, each.rows.model, "%").interval,
+            share(each.rows, "whole_s").interval, share(each.rows, "layers_s").interval,
         )
         for each in published.by_device(paper.published)
     ]  # fmt: skip
@@ -27,7 +25,7 @@ def devices(paper: Paper) -> str:
 
 @display.table
 def traces(paper: Paper) -> str:
-    """A row is a step of a trace, imported or measured here: its time, and the kind of layer that takes most of it."""
+    """List the traces, imported or measured here: the time of a step and its longest kind of layer."""
     rows = []
     for trace in paper.traces:
         parts = operator_groups.traced(trace.operators, roof_of(paper.chips, trace.devices[0].chip))

@@ -12,11 +12,11 @@ from report.paper.chips import roof_of, short_name
 from report.stats.value import Name, Source, Value, exact
 
 GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")
-"""The two on which the same networks were recorded with the same inputs."""
+"""Two GPUs that recorded the same networks with the same inputs."""
 
-PRECISION = "bf16"  # of those networks
+PRECISION = "bf16"
 VIDEO, IMAGES = "TimeSformer-Base", "ViT-Base"  # a network that fills a GPU, and one that does not
-SEEN = 0.005  # the share of a step that a kind needs on one of the two, to be compared
+SEEN = 0.005  # the least share of a step on one of the two to compare a kind
 
 
 class TracedKinds(Facts):
@@ -27,18 +27,18 @@ class TracedKinds(Facts):
     linear_first: Value  #: Share of the peak that these reach on the first GPU.
     linear_second: Value  #: Share of the peak that these reach on the second.
     pointwise: Value  #: Time of additions, multiplications and the like.
-    pointwise_first: Value  #: Share of the bandwidth at which these move their bytes on the first GPU.
+    pointwise_first: Value  #: Share of the bandwidth that these reach on the first GPU.
     pointwise_second: Value  #: The same on the second.
     softmax: Value  #: Time of softmax.
-    softmax_roof: Value  #: The larger share of the bandwidth at which it moves its bytes on one of the two.
+    softmax_roof: Value  #: The larger share of the bandwidth that it reaches on one of the two.
 
 
 class TracedStep(Facts):
-    """One network whose kernels do not fill the GPUs: times on the second over the first, and idle shares."""
+    """One network with kernels too small to fill the GPUs: times on the second over the first, and idle shares."""
 
     kernels: Value  #: Time of all kernels.
     step: Value  #: Time of the step.
-    idle_first: Value  #: Share of the step in which the first GPU runs nothing.
+    idle_first: Value  #: Idle share of the step on the first GPU.
 
 
 class Traced(Facts):
@@ -46,8 +46,8 @@ class Traced(Facts):
 
     first: Name  #: The GPU with the lower peak.
     second: Name  #: The other GPU.
-    peak: Value  #: The peak of the second over that of the first.
-    bandwidth: Value  #: The bandwidth of the second over that of the first.
+    peak: Value  #: The second GPU's peak over the first's.
+    bandwidth: Value  #: The second GPU's bandwidth over the first's.
     video: TracedKinds
     images: TracedStep
 
@@ -59,23 +59,25 @@ def roofs(paper: Paper) -> tuple[Roof, ...]:
 
 
 def grown(paper: Paper) -> Roofline:
-    """Return how many times the peak and the bandwidth of the first GPU the second one has."""
+    """Return the ratios of peaks and of bandwidths, second GPU over first."""
     first, second = ([roof.flop_per_s[PRECISION], roof.byte_per_s or 0.0] for roof in roofs(paper))
     return Roofline(*(after / before for before, after in zip(first, second, strict=True)))
 
 
 def pairs(paper: Paper) -> dict[str, list[StoredTrace]]:
     """Return the two traces of each network that was recorded on both GPUs."""
-    known = {(each.devices[0].network, each.devices[0].chip): each for each in paper.traces}
-    networks = [network for network, chip in known if network and chip == GPUS[0]]
+    traces = {(each.devices[0].network, each.devices[0].chip): each for each in paper.traces}
+    networks = sorted({network for network, _ in traces if network})
     return {
-        name: [known[name, chip] for chip in GPUS] for name in sorted(networks) if all((name, c) in known for c in GPUS)
+        network: [traces[network, chip] for chip in GPUS]
+        for network in networks
+        if all((network, chip) in traces for chip in GPUS)
     }
 
 
 @cache
 def kinds(paper: Paper) -> pd.DataFrame:
-    """One row is a kind of layer in a step of one network on one GPU: its time, its rates, its share of the roof."""
+    """Return one row per network, GPU and kind of layer: its time, its rates, its share of the roof."""
     found = []
     both = roofs(paper)
     for network, traces in pairs(paper).items() if both else ():
@@ -86,7 +88,7 @@ def kinds(paper: Paper) -> pd.DataFrame:
 
 
 def ratios(paper: Paper) -> pd.DataFrame:
-    """One row is a kind of layer in one network: its time on the second GPU over that on the first, and the shares."""
+    """Return one row per network and kind of layer; ``ratio`` is its time on the second GPU over the first."""
     rows = kinds(paper)
     if rows.empty:
         return rows
@@ -97,7 +99,7 @@ def ratios(paper: Paper) -> pd.DataFrame:
 
 
 def kernel_ratio(paper: Paper, network: str) -> float:
-    """Return the time of all kernels of a step on the second GPU over that on the first."""
+    """Return the ratio of a step's time in kernels, second GPU over first."""
     first, second = (operator_groups.traced(trace.operators, None).time_s.sum() for trace in pairs(paper)[network])
     return second / first
 

@@ -25,10 +25,10 @@ PREDICTORS = {
     "flop": "FLOP", "parameters": "parameters", "activation_byte": "activations", "traffic_byte": "bytes, layers",
     "network_s": "roofline, network", "layers_s": "roofline, layers",
 }  # fmt: skip
-"""What is known of a network before it is timed, all but its parameters for one input: column to name."""
+"""Predictors of a network's time, column to name; all but the parameters are per input."""
 
 DEADLINE_S, FAMILY = 1.0, 8
-"""The time a batch may take in the second problem, and the fewest networks in which a family shows an order."""
+"""The deadline of a batch in the second problem, and the fewest networks of a family with an order."""
 
 RESNET, ALEXNET, DENSENET = "resnet18", "alexnet", "densenet121"
 COMMAND = measure_command("--sections inference --batch-sizes 1 8 64 256")
@@ -41,7 +41,7 @@ class Timed:
     ``rows`` has ``model``, ``name``, ``label`` (the name, empty for an identifier), ``batch``, the columns of
     ``PREDICTORS`` (bytes at ``precision``), ``latency_s`` of a call with its ends ``latency_low_s`` and
     ``latency_high_s``, ``input_s`` (the time of one input) and ``throughput_per_s``. ``batches`` are those that figures
-    show: none if each network has a batch size of its own.
+    show: none if each network has its own batch size.
     """
 
     name: str
@@ -52,20 +52,20 @@ class Timed:
     roof: Roofline | None = None
 
     def at(self, batch: int | None) -> pd.DataFrame:
-        """Return the rows at a batch size, all for None."""
+        """Return the rows at a batch size; None: all rows."""
         return matching(self.rows, batch=batch)
 
 
 @cache
 def timed_here(paper: Paper) -> Timed | None:
-    """Return the timings of the reader's CPU, without one those of the machine at hand."""
+    """Return the timings of the reader's CPU, else of the machine at hand."""
     machine = paper.machine("cpu") or paper.at_hand
     return None if machine is None else _of_machine(machine)
 
 
 @cache
 def timed_gpu(paper: Paper) -> Timed | None:
-    """Return the timings of the reader's GPU, or the published ones where it has none, or is the machine at hand."""
+    """Return the timings of the reader's GPU; the published ones without one, or if it is the machine at hand."""
     machine = paper.machine("gpu")
     own = None if machine is None or paper.machine("cpu") is None else _of_machine(machine)
     return own or timed_elsewhere(paper)
@@ -73,7 +73,7 @@ def timed_gpu(paper: Paper) -> Timed | None:
 
 def _of_machine(machine: Machine) -> Timed | None:
     cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
-    cells = cells[cells.forward_flop.notna()]  # the chapter holds times against counts
+    cells = cells[cells.forward_flop.notna()]  # times are compared with counts
     if cells.empty:
         return None
     by_batch = {
@@ -84,7 +84,7 @@ def _of_machine(machine: Machine) -> Timed | None:
         name=cells.model.map(model_name),
         label=cells.model.map(model_name),
         parameters=cells.parameter_count,
-        **{column: cells[of] / cells.batch for column, of in by_batch.items()},
+        **{column: cells[total] / cells.batch for column, total in by_batch.items()},
     )
     networks = rows.groupby("batch").model.nunique()
     sizes = [int(size) for size in networks[2 * networks >= networks.max()].index]
@@ -95,7 +95,7 @@ def _of_machine(machine: Machine) -> Timed | None:
 
 
 def timed_elsewhere(paper: Paper) -> Timed | None:
-    """Return the published timings of the GPU on which most networks ran in eager mode."""
+    """Return the published timings of the GPU with the most networks timed in eager mode."""
     best = published.best_timed(paper.published)
     if best is None:
         return None
@@ -116,7 +116,7 @@ def timed_elsewhere(paper: Paper) -> Timed | None:
 
 
 class Ranking(Facts):
-    """How well what was counted ranks networks by their time on a device, and how far it is off as an estimate."""
+    """How well counted quantities rank networks by their time on a device, and how far off they are as estimates."""
 
     networks: Value  #: Networks timed.
     flop: Value  #: Spearman's rho of FLOP and time.
@@ -130,9 +130,11 @@ class Ranking(Facts):
 
 
 def rank(rows: pd.DataFrame) -> Ranking:
-    """Return how the predictors rank these rows by time per input; resamples draw networks."""
+    """Rank these rows by time per input with each predictor; resamples draw networks."""
     rho = {column: rank_correlation(rows[column].astype(float), rows.input_s, rows.model) for column in PREDICTORS}
-    flop, layers = (fit_power_law(rows[of].astype(float), rows.input_s, rows.model) for of in ("flop", "layers_s"))
+    flop, layers = (
+        fit_power_law(rows[column].astype(float), rows.input_s, rows.model) for column in ("flop", "layers_s")
+    )
     return Ranking(
         networks=count_of(rows.model.nunique(), "networks"),
         flop=rho["flop"],
@@ -165,7 +167,7 @@ class LatencyGpu(Facts):
 
 
 class LatencyBatching(Facts):
-    """Throughput over batch sizes, for the networks that were timed at all of the common ones."""
+    """Throughput over batch sizes, for the networks timed at all common sizes."""
 
     first: Value  #: Smallest common batch size.
     peak: Value  #: Common batch size with the highest typical throughput.
@@ -192,7 +194,7 @@ class Equal(Facts):
     low: Value  #: Least FLOP of the range.
     high: Value  #: Most FLOP of the range.
     networks: Value  #: Networks in the range.
-    spread: Value  #: Time of the slowest network over that of the fastest.
+    spread: Value  #: Time of the slowest network over the time of the fastest.
     traffic: Value  #: Spearman's rho of traffic and time among them.
     flop: Value  #: Spearman's rho of FLOP and time among them.
     peak: Value  #: The GPU's peak.
@@ -211,7 +213,7 @@ class LatencyAdvice(Facts):
 
 
 class Deadline(Facts):
-    """One network whose batches must be done within a second."""
+    """One network with a deadline of a second for each batch."""
 
     name: Name  #: Network.
     batch: Value  #: Largest batch size that was done in time.
@@ -221,8 +223,8 @@ class Deadline(Facts):
 
 
 class LatencyReference(Facts):
-    parameter_ratio: Value  #: Parameters of AlexNet over those of DenseNet-121.
-    speed_ratio: Value  #: Latency of DenseNet-121 over that of AlexNet at batch 1.
+    parameter_ratio: Value  #: Parameters of AlexNet over the parameters of DenseNet-121.
+    speed_ratio: Value  #: Latency of DenseNet-121 over the latency of AlexNet at batch 1.
 
 
 class Latency(Facts):
@@ -240,7 +242,6 @@ def of(paper: Paper) -> Latency:
     here, gpu, elsewhere = timed_here(paper), timed_gpu(paper), timed_elsewhere(paper)
     own = here.source if here else Source("machines", command=COMMAND)
     reference = _reference(timed_here(paper.reference))
-    more, fewer = reference.parameter_ratio.number or 0, reference.speed_ratio.above()
     return Latency(
         here=sourced(_here(here) if here else missing(LatencyHere), own),
         gpu=_gpu(gpu) if gpu else missing(LatencyGpu),
@@ -249,7 +250,7 @@ def of(paper: Paper) -> Latency:
         advice=sourced(_advice(elsewhere) if elsewhere else missing(LatencyAdvice), published.SOURCE),
         deadline=sourced(_deadline(here) if here else missing(Deadline), own),
         reference=reference,
-        claims={"parameters_mislead": more > 1 and fewer},
+        claims={"parameters_mislead": (reference.parameter_ratio.number or 0) > 1 and reference.speed_ratio.above()},
     )
 
 
@@ -350,7 +351,7 @@ def _advice(timed: Timed) -> LatencyAdvice:
 
 
 def _deadline(timed: Timed) -> Deadline:
-    """Return what fits the deadline for ResNet-18, or for the network with the most batch sizes where it is missing."""
+    """Find the batches of ResNet-18 within the deadline; without it, of the network with the most batch sizes."""
     counts = timed.rows.groupby("model").batch.nunique()
     model = RESNET if RESNET in counts else counts.idxmax()
     rows = matching(timed.rows, model=model).sort_values("batch")

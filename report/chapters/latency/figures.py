@@ -1,4 +1,4 @@
-"""Figures of latency: against what was counted, as rank correlations, over batch sizes, and at equal FLOP."""
+"""Figures of latency: against counted quantities, as rank correlations, over batch sizes, and at equal FLOP."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -19,7 +19,7 @@ from report.paper.frames import matching, spread
 from report.paper.published import ALIKE_FLOP
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 
-FEW = 12  # as many networks have all their names against FLOP and parameters, and a line each in throughput
+FEW = 12  # the most networks with all names against FLOP and parameters, and with lines in throughput
 MEASURED = 200  # the most networks with an interval at each batch size, against FLOP and parameters
 
 TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
@@ -36,23 +36,23 @@ def gpu(paper: Paper) -> alt.ConcatChart:
 
 
 def _against(timed: Timed, name: str) -> alt.ConcatChart:
-    """Draw time against FLOP and against parameters: of calls at several batch sizes, or of an input."""
+    """Draw time against FLOP and against parameters: the time of a call by batch size, or of one input."""
     time, title = ("latency_s", "latency of a call") if timed.batches else ("input_s", "time of an image")
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
-    shown = ["name", "label", "batch", "input_shape", "flop", "parameters", "latency_low_s", "latency_high_s", time]
-    rows = pd.concat(groups)[shown].assign(size=lambda found: found.batch.astype(str))
+    columns = ["name", "label", "batch", "input_shape", "flop", "parameters", "latency_low_s", "latency_high_s", time]
+    rows = pd.concat(groups)[columns].assign(size=lambda found: found.batch.astype(str))
     most = MEASURED if timed.batches else display.CLOUD
     networks = spread(rows.sort_values("flop").drop_duplicates("name"), most).name
     palette = theme.batches(timed.batches)
     y = LogAxis.around(rows[time], pixels=150, title=title, unit="s", vertical=True)
-    which = {"batch": groups[0].batch.min()} if timed.batches else {"input_shape": rows.input_shape.mode()[0]}
-    usual = matching(rows, **which)
+    shape = None if timed.batches else rows.input_shape.mode()[0]
+    usual = matching(rows, batch=groups[0].batch.min() if timed.batches else None, input_shape=shape)
     color = by_color("size", palette, title="batch size")
     panels = []
     for column, heading, unit in (("flop", "FLOP of an input", "FLOP"), ("parameters", "parameters", "")):
         x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=heading, unit=unit)
         places = x(column), y(time)
-        told = [*TIMING, (column, heading, unit or ".3~s"), (time, title, "s")]
+        tooltip = [*TIMING, (column, heading, unit or ".3~s"), (time, title, "s")]
         layers, taken = [], []
         named = usual if usual.name.nunique() <= FEW else usual[usual.name.isin(theme.ACCENTS)]
         for group in groups:
@@ -71,12 +71,12 @@ def _against(timed: Timed, name: str) -> alt.ConcatChart:
             interval = x(column), y("latency_low_s")
             layers.append(alt.Chart(certain).mark_rule().encode(*interval, y2=alt.Y2("latency_high_s"), color=color))
             taken += covered(certain, *interval, "latency_high_s")
-            layers.append(tips(alt.Chart(drawn).mark_point(size=34).encode(*places, color=color), *told))
+            layers.append(tips(alt.Chart(drawn).mark_point(size=34).encode(*places, color=color), *tooltip))
         else:
-            layers.append(tips(alt.Chart(drawn).mark_point(color=theme.GREY, size=9).encode(*places), *told))
+            layers.append(tips(alt.Chart(drawn).mark_point(color=theme.GREY, size=9).encode(*places), *tooltip))
             accents = alt.Chart(usual[usual.name.isin(theme.ACCENTS)]).mark_point(size=60)
             accents = accents.encode(*places, color=by_color("name", theme.ACCENTS, legend=None))
-            layers.append(tips(accents, *told))
+            layers.append(tips(accents, *tooltip))
         layers += _names(named, drawn if timed.batches else usual.head(0), *places, taken)
         panels.append(alt.layer(*layers, width=x.pixels, height=y.pixels))
     description = f"Time of networks on the {timed.name} against their FLOP and against their parameters."
@@ -84,7 +84,7 @@ def _against(timed: Timed, name: str) -> alt.ConcatChart:
 
 
 def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: Any, y: Any, taken: Sequence[Box]) -> list[alt.Chart]:
-    """Name networks that have a name, clear of all marks drawn and of the boxes that are taken."""
+    """Name the networks with a label, clear of the drawn marks and the taken boxes."""
     pixels = [drawn[place["field"]].map(place["scale"].axis.pixel) for place in (x, y)]
     marks = [Box(right - 4, down - 4, right + 4, down + 4) for right, down in zip(*pixels, strict=True)]
     return names(named[named.label != ""].drop_duplicates(["name", "batch"]), "label", x, y, [*taken, *marks])
@@ -101,7 +101,7 @@ def ranks(paper: Paper) -> alt.ConcatChart:
 
 @display.figure
 def ranks_by_batch(paper: Paper) -> alt.ConcatChart:
-    """Draw a matrix for each batch size of the machines that were measured here."""
+    """Draw a matrix for each batch size of the machines measured here."""
     panels = [
         _matrix(timed, (batch,), f"{timed.name}, batch {batch}")
         for timed in (timed_here(paper), timed_gpu(paper)) if timed
@@ -113,7 +113,7 @@ def ranks_by_batch(paper: Paper) -> alt.ConcatChart:
 
 
 def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> alt.LayerChart:
-    """Return a panel of coefficients; predictors are those of a time's own batch size, else of the middle one."""
+    """Draw coefficients; a predictor is taken at the batch size of its time, or else at the middle one."""
     times = {"time" if len(batches) == 1 else f"time, batch {batch}": batch for batch in batches}
     groups = {batch: timed.at(batch) for batch in batches}
     groups = {batch: rows.set_index(rows.model + rows.input_shape) for batch, rows in groups.items()}
@@ -153,8 +153,8 @@ def _swept(timed: Timed) -> pd.DataFrame:
         high=timed.rows.batch / timed.rows.latency_low_s,
     )
     sizes = rows.groupby("name").batch.nunique().sort_values(ascending=False, kind="stable")
-    kept = sizes[sizes > 1].index[:FEW]
-    return rows[rows.name.isin(kept)].sort_values(["name", "batch"])[["name", "batch", "rate", "low", "high"]]
+    names = sizes[sizes > 1].index[:FEW]
+    return rows[rows.name.isin(names)].sort_values(["name", "batch"])[["name", "batch", "rate", "low", "high"]]
 
 
 @display.figure

@@ -13,13 +13,13 @@ from report.stats.value import estimated, exact
 def latencies(paper: Paper) -> str:
     timed = display.required(timed_here(paper), COMMAND)
     cells = {(row.model, row.batch): row for row in each(timed.rows)}
-    shown = spread(timed.rows.sort_values(["flop", "batch"]).drop_duplicates("model"), display.LISTED)
+    listed = spread(timed.rows.sort_values(["flop", "batch"]).drop_duplicates("model"), display.LISTED)
     rows = [
         (
             escape(row.label), exact(row.flop, "FLOP"), exact(int(row.parameters)),
             *(estimated(cells.get((row.model, batch)), "latency_s", "s").interval for batch in timed.batches),
         )
-        for row in each(shown)
+        for row in each(listed)
     ]  # fmt: skip
     sizes = " | ".join(f"Batch {batch} >" for batch in timed.batches)
     return markdown_table(f"Network | FLOP > | Parameters > | {sizes}", rows)

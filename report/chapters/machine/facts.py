@@ -15,8 +15,8 @@ class AtHand(Facts):
     torch: Name  #: Version of PyTorch.
     python: Name  #: Version of Python.
     hypervisor: Name  #: The hypervisor of a virtual machine; missing on bare metal.
-    cells: Value  #: Cells measured on it, each variant and training step for itself.
-    loaded: Value  #: Those of them measured while other programs used it; missing if none.
+    cells: Value  #: Cells measured on it, variants and training steps included.
+    loaded: Value  #: Cells measured while other programs used it; missing if none.
 
 
 class Machines(Facts):

@@ -1,4 +1,4 @@
-"""How times are measured and how sure they are: the protocol, and what it gives on the machine at hand."""
+"""The protocol of timing, and the intervals that it reaches on the machine at hand."""
 
 from itertools import count
 from math import exp, sqrt
@@ -12,13 +12,13 @@ from report.stats.value import NOTHING, Name, Value, count_of, exact, median_of
 
 
 class Protocol(Facts):
-    rounds: Value  #: rounds that a cell gets at least
-    most_rounds: Value  #: rounds that a cell gets at most
-    target: Value  #: half the width of the interval at which rounds are enough
-    confidence: Value  #: how often an interval is to cover the median
+    rounds: Value  #: least rounds of a cell
+    most_rounds: Value  #: most rounds of a cell
+    target: Value  #: half the width of an interval that ends the rounds of a cell
+    confidence: Value  #: share of intervals that cover the true median
     block: Value  #: least time of a block of calls
-    heat: Value  #: time that a chip works before its roof is taken
-    fewest: Value  #: samples or networks that a median with an interval needs
+    heat: Value  #: time that a chip works before its roof is measured
+    fewest: Value  #: fewest samples or networks for a median with an interval
 
 
 class Cells(Facts):
@@ -27,12 +27,12 @@ class Cells(Facts):
     machine: Name  #: the machine
     cells: Value  #: cells with a time
     half_width: Value  #: half the width of the interval over the latency, of the median cell
-    within: Value  #: cells whose interval meets the target
+    within: Value  #: cells with an interval within the target
     scatter: Value  #: standard deviation of the logarithms of a cell's rounds, of the median cell
 
 
 class MethodRounds(Facts):
-    """Half the width of the interval that rounds with the median cell's scatter leave."""
+    """Half the width of the interval after so many rounds, with the median cell's scatter."""
 
     least: Value  #: after the fewest rounds
     most: Value  #: after the most rounds
@@ -64,26 +64,29 @@ def of(paper: Paper) -> Method:
         heat=exact(words.HEAT_S, "s"),
         fewest=exact(next(number for number in count(1) if statistics.order_statistic_ranks(number))),
     )
-    rounds = [matching(each.cells, status="ok").rounds for each in paper.machines if each.chip_kind == "gpu"]
-    taken = [number for each in rounds for number in each]
-    ends = (min(taken), max(taken)) if taken else (None, None)
-    gpus = sourced(GpuRounds(*map(count_of, ends, ("rounds", "rounds"))), source)
+    rounds = [
+        number
+        for gpu in paper.machines if gpu.chip_kind == "gpu"
+        for number in matching(gpu.cells, status="ok").rounds
+    ]  # fmt: skip
+    ends = (min(rounds), max(rounds)) if rounds else (None, None)
+    gpus = sourced(GpuRounds(*(count_of(end, "rounds") for end in ends)), source)
     if machine is None:
         return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds), gpus)
     timed = matching(machine.cells, status="ok")
     widths = half_width(timed).dropna().astype(float)
-    scatter = median_of(timed.scatter, "%", "cells")
     cells = Cells(
         Name(machine.name), count_of(len(timed), "cells"), median_of(widths, "%", "cells"),
-        count_of((widths <= words.TARGET).sum(), "cells"), scatter,
+        count_of((widths <= words.TARGET).sum(), "cells"), median_of(timed.scatter, "%", "cells"),
     )  # fmt: skip
+    scatter = cells.scatter.number
     left = (
-        NOTHING if scatter.number is None else exact(expected(scatter.number, rounds), "%")
+        NOTHING if scatter is None else exact(expected(scatter, rounds), "%")
         for rounds in (words.ROUNDS, words.MOST_ROUNDS)
     )
     return Method(protocol, sourced(cells, source), sourced(MethodRounds(*left), source), gpus)
 
 
 def expected(scatter: float, rounds: int) -> float:
-    """Return the half width of the interval of a latency: Student's t times the scatter over the root of the rounds."""
+    """Return half the width of a latency's interval: Student's t times the scatter over the root of the rounds."""
     return exp(statistics.critical(statistics.CONFIDENCE_OF_ROUNDS, rounds - 1) * scatter / sqrt(rounds)) - 1

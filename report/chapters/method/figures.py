@@ -1,4 +1,4 @@
-"""The figure of how wide intervals are, by the number of rounds."""
+"""The figure of the widths of intervals, by the number of rounds."""
 
 import altair as alt
 import numpy as np

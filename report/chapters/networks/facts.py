@@ -1,7 +1,7 @@
-"""The numbers of the chapter on networks: FLOP, bytes and intensities, and the side of the ridge point they lie on.
+"""The numbers of the chapter on networks: FLOP, bytes, intensities, and the side of the ridge point they lie on.
 
-Bytes are counted twice. *Whole* takes parameters, inputs and outputs (the compulsory bytes), *layers* what every
-operator reads and writes (the traffic).
+Bytes are counted in two ways. *Whole* counts parameters, inputs and outputs (the compulsory bytes), *layers* every
+operator's reads and writes (the traffic).
 """
 
 from functools import cache
@@ -21,11 +21,10 @@ from report.paper.frames import each, matching
 from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, median_of
 
 GPU = "NVIDIA GeForce RTX 4090"
-"""The GPU of the story, on which others timed most networks; it stands in where none was measured."""
+"""The GPU of the story, with the most networks timed by others; used if no GPU was measured."""
 GPU_PRECISION = "fp16"
 RESNET = STORY[1]
 BYTES = {"whole": "compulsory_byte", "layers": "traffic_byte"}
-KINDS = ["model", "layer_kind"]
 COUNTS = source_of("workload/models.csv", "fp32", "workload")
 LAYERS = source_of("workload/layers.csv", "fp32, batch size 1", "workload")
 PUBLISHED = Source("published/measurements/counted_kinds.csv", "mobilenet_v2 and resnet18, inference, 224")
@@ -84,20 +83,20 @@ class NetworkWork(Facts):
 class Pair(Facts):
     mobilenet: NetworkWork
     resnet: NetworkWork
-    flop_ratio: Value  #: ResNet-18's FLOP over those of MobileNet-v2.
-    byte_ratio: Value  #: MobileNet-v2's bytes over those of ResNet-18.
-    least_ratio: Value  #: Least time of MobileNet-v2 over that of ResNet-18.
+    flop_ratio: Value  #: ResNet-18's FLOP over MobileNet-v2's.
+    byte_ratio: Value  #: MobileNet-v2's bytes over ResNet-18's.
+    least_ratio: Value  #: Least time of MobileNet-v2 over ResNet-18's.
     fused_ratio: Value  #: The same with normalisations and activations fused.
 
 
 class Crossing(Facts):
-    """The batch size from which ResNet-18 is compute-bound on the GPU."""
+    """The smallest batch of ResNet-18 that is compute-bound on the GPU."""
 
     flop: Value  #: FLOP of one image.
     parameters: Value  #: Bytes of the parameters, at the GPU's precision.
     input: Value  #: Bytes of an image and its output.
-    batch: Value  #: The smallest batch size at which the whole network lies above the ridge point.
-    limit: Value  #: FLOP per byte layer by layer of an endless batch.
+    batch: Value  #: The smallest batch size with the whole network above the ridge point.
+    limit: Value  #: FLOP per byte layer by layer in an endless batch.
     limit_over_ridge: Value  #: The same over the GPU's ridge point.
 
 
@@ -135,13 +134,13 @@ def of(paper: Paper) -> Networks:
 
 @cache
 def at_batch(paper: Paper, batch: int | None = 1, precision: str = BASE_PRECISION) -> pd.DataFrame:
-    """Return the networks at a batch size (None: at all), fewest FLOP first, with the ``name`` that people write."""
+    """Return the networks at a batch size (None: at all sizes), fewest FLOP first, with their usual ``name``."""
     rows = matching(paper.workloads, batch=batch, precision=precision).sort_values(["forward_flop", "batch"])
     return rows.assign(name=[model_name(model) for model in rows.model])
 
 
 def mostly_beyond_weights(paper: Paper) -> frozenset[str]:
-    """Return the networks most of whose FLOP for one token do not come from their weights."""
+    """Return the networks with most of a token's FLOP outside their weights."""
     tokens = at_batch(paper).query("input_shape == '1'")
     layers = matching(paper.layers, batch=1, precision=BASE_PRECISION).rename(columns={"forward_flop": "flop"})
     return frozenset(
@@ -152,24 +151,24 @@ def mostly_beyond_weights(paper: Paper) -> frozenset[str]:
 
 
 def large_batch(paper: Paper, precision: str = BASE_PRECISION) -> int:
-    """Return the largest batch size at which at least half of the networks were counted; 1 without any."""
+    """Return the largest batch size counted for at least half of the networks; 1 without any."""
     models = matching(paper.workloads, precision=precision).groupby("batch").model.nunique()
     return int(max(models[2 * models >= models.max()].index, default=1)) if len(models) else 1
 
 
 def kind_sums(paper: Paper) -> pd.DataFrame:
-    """Return FLOP (all of them), parameters and bytes by ``model`` and ``layer_kind`` at batch size 1 and fp32."""
+    """Return all FLOP and the bytes by ``model`` and ``layer_kind`` at batch size 1 and fp32."""
     layers = matching(paper.layers, batch=1, precision=BASE_PRECISION)
     flop = layers.forward_flop.astype(float) + layers.forward_other_flop.astype(float)
-    sums = layers.assign(flop=flop, byte=layers.traffic_byte.astype(float)).groupby(KINDS)[["flop", "byte"]].sum()
-    return sums.reset_index()
+    layers = layers.assign(flop=flop, byte=layers.traffic_byte.astype(float))
+    return layers.groupby(["model", "layer_kind"])[["flop", "byte"]].sum().reset_index()
 
 
 def roof_of(paper: Paper, kind: str) -> tuple[str, str, Roofline, Machine | None] | None:
     """Return name, precision and roof of the measured machine of a kind, else of a chip; None without either.
 
-    Processors are at fp32, GPUs at 16 bits where these were measured. The chip is the GPU of the story, else the one
-    with the highest peak.
+    Processors are at fp32, GPUs at 16 bits if measured there. The chip is the GPU of the story, else the one with the
+    highest peak.
     """
     if machine := paper.machine(kind):
         for precision in (BASE_PRECISION,) if kind == "cpu" else (machine.lower_precision, BASE_PRECISION):
@@ -184,7 +183,7 @@ def roof_of(paper: Paper, kind: str) -> tuple[str, str, Roofline, Machine | None
 
 
 def counted_at(paper: Paper, precision: str) -> str:
-    """Return the precision that was counted, this one or one of as many bytes."""
+    """Return this precision if it was counted, else a counted one of as many bytes."""
     alike = (other for other in PRECISION_BYTE if PRECISION_BYTE[other] == PRECISION_BYTE[precision])
     counted = set(paper.workloads.precision)
     return next((each for each in (precision, *alike) if each in counted), precision)
@@ -251,7 +250,7 @@ def _batching(paper: Paper) -> NetworkBatching:
 def pair_kinds(paper: Paper) -> pd.DataFrame:
     """Return the kinds of layer of both networks of the story: FLOP, bytes and least time of an image on the GPU.
 
-    Without a GPU's roof the time, ``bound_s``, is empty, and a number has two bytes.
+    Without a GPU's roof ``bound_s`` is NaN, and a number has two bytes.
     """
     kinds = matching(paper.published.kinds, stage=INFERENCE, input_size=224)
     kinds = kinds[kinds.model.isin(STORY)]
@@ -285,12 +284,12 @@ def pair(paper: Paper) -> Pair:
 
 
 def _certain(number: float) -> Value:
-    """Return a ratio of exact numbers, whose interval has no width: its side of 1 is certain."""
+    """Return a ratio of exact numbers. Its interval has no width, so that its side of 1 is certain."""
     return NOTHING if pd.isna(number) else Value(float(number), "", float(number), float(number))
 
 
 def _crossing(paper: Paper, limit: Value, gpu: OnRoof) -> Crossing:
-    """Solve ``b W = r (P + b A)`` for the batch size b, where A are the bytes of an image and its output."""
+    """Solve ``b W = r (P + b A)`` for the batch size b; A are the bytes of an image and its output."""
     ridge = gpu.ridge
     if ridge.number is None:
         return missing(Crossing)

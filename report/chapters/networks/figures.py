@@ -1,4 +1,4 @@
-"""What the networks ask for, drawn: FLOP, memory, intensity, kinds of layer, and the roofs over them."""
+"""Figures of the networks: FLOP, memory, intensity, kinds of layer, and the roofs over them."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ WAYS = dict(zip(facts.BYTES, theme.BOUND_COLORS, strict=True))  # the names of b
 BY_WAY = {
     "color": by_color("way", theme.BOUND_COLORS), "shape": by_shape("way", theme.shapes(theme.BOUND_COLORS)),
 }  # fmt: skip
-TOLD = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
+TOOLTIP = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
 
 
 def _networks(paper: Paper, everything: bool) -> pd.DataFrame:
@@ -30,7 +30,7 @@ def _networks(paper: Paper, everything: bool) -> pd.DataFrame:
 
 
 def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each network and way to count bytes, with its ``intensity``."""
+    """Return one row per network and way to count bytes, with its ``intensity``."""
     parts = [rows.assign(way=WAYS[way], intensity=rows.forward_flop / rows[facts.BYTES[way]]) for way in facts.BYTES]
     return pd.concat(parts, ignore_index=True)
 
@@ -46,14 +46,14 @@ def demands(paper: Paper, everything: bool = False) -> alt.ConcatChart:
             continue
         x = LogAxis.around(rows[column], (0.1, 0.05), pixels=width, title=title, unit=unit)
         place = Categories.steps(rows.name, 12, shown=not panels)
-        told = [("name", "network", ""), (column, title, unit)]
+        tooltip = [("name", "network", ""), (column, title, unit)]
         bars = alt.Chart(rows, width=width, height=y.pixels).mark_bar(color=theme.GREY)
-        panels.append(tips(bars.encode(x(column), place("name"), x2=alt.datum(x.low)), *told))
+        panels.append(tips(bars.encode(x(column), place("name"), x2=alt.datum(x.low)), *tooltip))
     both = _by_way(rows)
     x = LogAxis.around(both.intensity, pixels=width, title="intensity", unit="FLOP/B")
     place = Categories.steps(rows.name, 12, shown=False)
     dots = alt.Chart(both, width=width, height=y.pixels).mark_point()
-    panels.append(tips(dots.encode(x("intensity"), place("name"), **BY_WAY), *TOLD))
+    panels.append(tips(dots.encode(x("intensity"), place("name"), **BY_WAY), *TOOLTIP))
     description = f"FLOP, peak memory and operational intensity of {len(rows)} networks at batch size 1."
     name = "networks-all-demands" if everything else "networks-demands"
     return alt.concat(*panels, spacing=8, name=name, description=description)
@@ -111,8 +111,7 @@ def intensity(paper: Paper) -> alt.ConcatChart:
     if rows.batch.nunique() < 2:
         raise display.Missing(facts.COUNTS.command)
     both = _by_way(rows)
-    right = longest([*both.name]) + 20
-    width = theme.plot_width(2, right=right, shared=True, unit="FLOP/B")
+    width = theme.plot_width(2, right=longest([*both.name]) + 20, shared=True, unit="FLOP/B")
     panels: list[alt.LayerChart] = []
     for way in theme.BOUND_COLORS:
         about: dict[str, Any] = {"title": "intensity", "unit": "FLOP/B", "vertical": True, "shown": not panels}
@@ -142,7 +141,7 @@ def roofs(paper: Paper) -> alt.ConcatChart:
         ]
         named = both.model.isin(STORY) & ~both.duplicated("model", keep="last")
         panels.append(plane.chart(
-            *(plane.place(each, "intensity", "rate", *TOLD) for each in marks),
+            *(plane.place(each, "intensity", "rate", *TOOLTIP) for each in marks),
             *plane.names(both.assign(name=both.name.where(named, "")), "name", "intensity", "rate", 90), title=name,
         ))  # fmt: skip
     description = "Networks at the rates that the roofs of a CPU and of a GPU allow them, by both intensities."

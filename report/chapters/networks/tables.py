@@ -1,4 +1,4 @@
-"""What the networks ask for, and the side of the ridge points on which they lie."""
+"""Tables of the networks: their demands, and their side of the ridge points."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ CHOSEN = (
     "shufflenet_v2_x1_0", "mobilenet_v2", "resnet18", "efficientnet_b0", "alexnet", "densenet121", "resnet50", "vgg16",
     "vit_b_16", "wav2vec2_base", "gpt2_decode_512", "bert_base_encode_128", "swin_t", "googlenet", "squeezenet1_0",
 )  # fmt: skip
-"""The networks of the short table, those of every family first; others fill it where these were not counted."""
+"""The networks of the short table, one of each family first; uncounted ones give way to others."""
 MOST = 12
 
 SOURCES = {
@@ -26,17 +26,17 @@ SOURCES = {
     "vit": "dosovitskiy2021", "swin": "liu2021swin", "fcn": "long2015", "wav2vec2": "baevski2020",
     "gpt2": "radford2019", "bert": "devlin2019", "llama": "grattafiori2024",
 }  # fmt: skip
-"""The keys of the bibliography by the beginning of a model's name."""
+"""Keys of the bibliography by the beginning of a model's name."""
 
 
 def chosen_models(paper: Paper) -> list[str]:
     """Return at most ``MOST`` models, fewest FLOP first."""
     models = facts.at_batch(paper).model.tolist()
-    kept = sorted(models, key=lambda model: CHOSEN.index(model) if model in CHOSEN else len(CHOSEN))[:MOST]
-    return [model for model in models if model in kept]
+    first = sorted(models, key=lambda model: CHOSEN.index(model) if model in CHOSEN else len(CHOSEN))[:MOST]
+    return [model for model in models if model in first]
 
 
-def _asked(row: Any, beyond: frozenset[str] = frozenset()) -> list[str]:
+def _demands(row: Any, beyond: frozenset[str] = frozenset()) -> list[str]:
     flop = si(row.forward_flop, "FLOP") + (f" ({ONE_RUN})" if row.path == ONE_RUN else "")
     flop += " ‡" if row.model in beyond else ""
     return [
@@ -53,7 +53,7 @@ HEADER = "Parameters > | FLOP > | Memory > | Bytes, whole > | Bytes, layers > | 
 def chosen(paper: Paper) -> str:
     rows = display.required(facts.at_batch(paper), facts.COUNTS.command)
     rows = rows[rows.model.isin(chosen_models(paper))]
-    return markdown_table(f"Network | {HEADER}", [[escape(row.name), *_asked(row)] for row in each(rows)])
+    return markdown_table(f"Network | {HEADER}", [[escape(row.name), *_demands(row)] for row in each(rows)])
 
 
 @display.table
@@ -64,7 +64,7 @@ def everything(paper: Paper) -> str:
         keys = [key for start, key in SOURCES.items() if name.startswith(start)]
         source = cited(keys[-1]) if keys else NONE
         lines.append(
-            [escape(row.name), escape(row.family), row.input_shape.replace("x", " × "), *_asked(row, beyond), source]
+            [escape(row.name), escape(row.family), row.input_shape.replace("x", " × "), *_demands(row, beyond), source]
         )
     return markdown_table(f"Network | Family | Input > | {HEADER} | Source", lines)
 

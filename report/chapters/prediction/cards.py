@@ -1,4 +1,4 @@
-"""Each network's card: what an input asks for, its place under the roof, its latencies, and what to try first."""
+"""Each network's card: the demands of an input, its place under the roof, its latencies, and the first advice."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -15,8 +15,10 @@ from report.paper.operator_groups import with_groups
 
 
 def cards(paper: Paper, families: Mapping[str, str]) -> dict[str, str]:
-    """Return each model's card as HTML: its names and family, what one input asks for, the latencies at hand of the
-    smallest batch and of the one with most inputs a second, and what to try first, all at the base precision.
+    """Return each model's card as HTML, at the base precision.
+
+    It has names and family, the demands of one input, the latencies at hand of the smallest batch and of the fastest
+    batch per input, and the first advice.
     """
     machine = paper.at_hand
     roof = machine.roof(BASE_PRECISION) if machine else None
@@ -37,12 +39,12 @@ def cards(paper: Paper, families: Mapping[str, str]) -> dict[str, str]:
         rows = sorted(times.get(model, []), key=lambda row: row.batch)
         most = sorted(rows, key=lambda row: row.latency_s / row.batch)[:1]
         for row in {row.batch: row for row in (*rows[:1], *most)}.values():
-            known = [latency(row.latency_s)]
+            values = [latency(row.latency_s)]
             if row.latency_low_s > 0:
-                known.append(f"{latency(row.latency_low_s)} to {latency(row.latency_high_s)}")
+                values.append(f"{latency(row.latency_low_s)} to {latency(row.latency_high_s)}")
             if row.attained > 0:
-                known.append(f"{percent(row.attained)} of its roof")
-            lines.append(f"Batch {row.batch} on the {at_hand}: {', '.join(known)}")
+                values.append(f"{percent(row.attained)} of its roof")
+            lines.append(f"Batch {row.batch} on the {at_hand}: {', '.join(values)}")
         if found := advice.get(model):
             test = f"{escape(found.why or '')}; to test it: <code>python -m measure {escape(found.flags or '')}</code>"
             gain = f"measured to be {significant(found.gain, 2)} times as fast" if found.gain else test
@@ -55,7 +57,7 @@ def cards(paper: Paper, families: Mapping[str, str]) -> dict[str, str]:
 
 
 def _advice(paper: Paper, machine: Machine) -> dict[str, Advice]:
-    """Return what to try first by model, for its smallest batch."""
+    """Return the first advice by model, for its smallest batch."""
     call = {"precision": BASE_PRECISION, "phase": INFERENCE, "variant": EAGER}
     profiles = {(row.model, row.batch): row for row in each(matching(machine.profiles, status="ok", **call))}
     layers = dict(list(with_groups(matching(machine.operators, **call), paper.layers).groupby(["model", "batch"])))

@@ -1,4 +1,4 @@
-"""The chooser of chips, which predicts in the page (``chooser.js``): a few numbers a call, times any chip's roof."""
+"""The chooser of chips, which predicts in the page (``chooser.js``): a few numbers per call times any chip's roof."""
 
 import json
 from collections import Counter, defaultdict
@@ -21,17 +21,16 @@ from report.paper import Paper
 UNIT_ROOF = LayerRoof(1.0, 1.0, 1.0)  # terms at 1 FLOP/s and 1 B/s are FLOP and bytes
 ONES = np.ones(len(LAYER_KINDS))
 ONE_OF_EACH = CallWork(1, ONES, ONES, 1, 1.0, 1.0, 1.0, fresh_byte=1.0)  # no quantity of a call is 0
-SAME_WORK = 0.01  # a timed call is of the counted model if their FLOP differ by no more than this share
+SAME_WORK = 0.01  # the most that the FLOP of a timed and a counted call of one model differ
 
 
 @display.table
 def chooser(paper: Paper) -> str:
-    """Show what the page predicts by."""
+    """Write the data of the chooser into the page."""
     found = choices(paper)
     if not found["calls"] or not found["rates"]:
         raise display.Missing("python -m measure fit")
-    # Four digits do
-    found = json.loads(json.dumps(found), parse_float=lambda text: float(f"{float(text):.4g}"))
+    found = json.loads(json.dumps(found), parse_float=lambda text: float(f"{float(text):.4g}"))  # four digits do
     data = f'<script type="application/gzip">{display.packed(found)}</script>'
     hint = "<noscript><p>The chooser needs JavaScript.</p></noscript>"
     return f'```{{=html}}\n<div class="chooser" id="chooser">{hint}{data}</div>\n```\n'
@@ -53,7 +52,7 @@ def choices(paper: Paper) -> dict[str, Any]:
     predictions, calls, factors = paper.predictions, paper.predictions.calls, paper.predictions.predictor.factors
     own = {machine.folder: machine.name for machine in paper.machines}
     devices = [device for device in predictions.devices if device.name in {*paper.chips.chip, *own}]
-    frequency = Counter(batch for _, batch in {call[:2] for call in calls})
+    frequency = Counter(batch for _, batch in {(model, batch) for model, batch, *_ in calls})
     batches = sorted(batch for batch, count in frequency.items() if 2 * count >= max(frequency.values()))
     models = {model: demand for (model, *_), demand in calls.items()}
     widths = {precision: PRECISION_BYTE[stored_as(precision)] for precision in PRECISIONS}

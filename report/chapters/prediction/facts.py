@@ -17,8 +17,8 @@ from report.paper.chips import short_name
 from report.paper.frames import matching
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
-FIT = "python -m measure fit"  # the command that predictions rest on
-PRECISION, BATCH = "fp16", 64  # how the calls of the table and of the calculation run
+FIT = "python -m measure fit"
+PRECISION, BATCH = "fp16", 64  # of the calls in the table and in the calculation
 EXAMPLE = "resnet50"  # the network of the calculation
 
 COMMON = (
@@ -26,7 +26,7 @@ COMMON = (
     "NVIDIA H100 SXM", "NVIDIA H200 SXM", "NVIDIA B200 SXM", "AMD Instinct MI300X", "NVIDIA GeForce RTX 3090",
     "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090", "AMD Radeon RX 7900 XTX",
 )  # fmt: skip
-"""Chips that clouds rent and laboratories buy. The table has all chosen chips if they are no more."""
+"""Chips that clouds rent and laboratories buy. If a reader chose fewer chips, the table has those instead."""
 
 
 class Family(Facts):
@@ -34,7 +34,7 @@ class Family(Facts):
 
     gpus: Value  #: Such GPUs.
     least: Value  #: The lowest typical error for families left out, with its GPU.
-    most: Value  #: The highest one.
+    most: Value  #: The highest typical error, with its GPU.
     roofline: Value  #: The lowest typical error of a roofline of each kind of layer, scaled to the GPU.
     flop: Value  #: The lowest typical error of FLOP over peak, scaled to the GPU.
 
@@ -45,14 +45,14 @@ class Untimed(Facts):
     gpus: Value  #: GPUs left out in turn.
     error: Value  #: Typical error on such a GPU, for networks that others timed.
     new_network: Value  #: Typical error for networks that nobody timed either.
-    within: Value  #: Nine in ten of a typical GPU's errors are smaller.
+    within: Value  #: The 90th percentile of errors on a typical GPU.
     covered: Value  #: Share of their times within the 90 % interval.
-    one_time: Value  #: Typical error once the time of ResNet-50 is known there.
-    five_times: Value  #: Typical error once the times of five networks are known there.
-    remaining: Value  #: That error over the error without, on a typical GPU.
+    one_time: Value  #: Typical error given the time of ResNet-50 there.
+    five_times: Value  #: Typical error given the times of five networks there.
+    remaining: Value  #: The error given one time over the error without it, on a typical GPU.
     flop: Value  #: Typical error of FLOP over peak, scaled to the other GPUs.
-    worst: Value  #: The time over the prediction on the GPU that is off most, with its name.
-    aside: Value  #: Error on the GPUs that were set aside before the first fit.
+    worst: Value  #: The highest typical ratio of time and prediction on a GPU, with its name.
+    aside: Value  #: Error on the GPUs set aside before the first fit.
 
 
 class PredictedCalculation(Facts):
@@ -62,10 +62,10 @@ class PredictedCalculation(Facts):
     batch: Value  #: The batch size.
     flop: Value  #: FLOP of the call.
     peak: Value  #: The GPU's peak.
-    over_peak: Value  #: By the fit, time of the network's arithmetic over that at the peak.
+    over_peak: Value  #: By the fit, time of the network's arithmetic over its time at the peak.
     byte: Value  #: Bytes of the call, layer by layer.
     bandwidth: Value  #: The GPU's bandwidth.
-    over_bandwidth: Value  #: By the fit, time of the network's bytes over that at the bandwidth.
+    over_bandwidth: Value  #: By the fit, time of the network's bytes over their time at the bandwidth.
     arithmetic: Value  #: The term of arithmetic.
     bytes: Value  #: The term of bytes.
     work: Value  #: Both together.
@@ -86,7 +86,7 @@ class PredictedProblems(Facts):
 
 
 class Tokens(Facts):
-    """How far the tokens a second of a language model are off on chips left out."""
+    """Errors of predicted tokens per second on chips left out of the fit."""
 
     chips: Value  #: Chips left out in turn.
     decode: Value  #: Typical error of a decoded token.
@@ -94,8 +94,6 @@ class Tokens(Facts):
 
 
 class PredictionFacts(Facts):
-    """All facts of the chapter."""
-
     family: Family
     untimed: Untimed
     tokens: Tokens
@@ -112,9 +110,9 @@ def of(paper: Paper) -> PredictionFacts:
 
 @cache
 def checks(paper: Paper, left_out: str) -> pd.DataFrame:
-    """One row is a method and a device, in the newest software of each source and precision; with its ``kind`` of chip.
+    """Return one row per method and device, in the newest software of each source and precision, with its ``kind``.
 
-    Forward passes in eager mode of something that the fit ``left_out``.
+    The rows are errors of forward passes in eager mode of whatever the fit ``left_out``.
     """
     rows = matching(paper.predictions.errors, left_out=left_out, batches=ALL, phase=INFERENCE, variant=EAGER)
     kinds = {device.name: device.chip_kind for device in paper.predictions.devices}
@@ -124,7 +122,7 @@ def checks(paper: Paper, left_out: str) -> pd.DataFrame:
 
 
 def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
-    """Return each GPU's errors at 16 bits by its short name; without a family, those of GPUs with a whole library."""
+    """Return each GPU's errors at 16 bits by its short name; if families were left out, of whole libraries alone."""
     rows = matching(checks(paper, left_out), kind=GPU, method=method)
     rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
     if left_out == BY_FAMILY:
@@ -141,7 +139,7 @@ def _family(paper: Paper) -> Family:
 
 
 def _untimed(paper: Paper) -> Untimed:
-    rows, known = of_gpus(paper, BY_DEVICE), of_gpus(paper, tables.ONE_KNOWN)
+    rows, with_one = of_gpus(paper, BY_DEVICE), of_gpus(paper, tables.ONE_KNOWN)
 
     def typical(frame: pd.DataFrame, column: str = "median_error") -> Value:
         return median_of(frame[column], "%", "GPUs")
@@ -150,8 +148,8 @@ def _untimed(paper: Paper) -> Untimed:
     aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, method=OURS, batches=ALL, **pool).median_error
     return Untimed(
         count_of(len(rows), "GPUs"), typical(rows), typical(of_gpus(paper, tables.BY_BOTH)), typical(rows, "p90_error"),
-        exact(rows.coverage.mean(), "%"), typical(known),
-        typical(of_gpus(paper, tables.FIVE_KNOWN)), median_of(known.median_error / rows.median_error, counted="GPUs"),
+        exact(rows.coverage.mean(), "%"), typical(with_one), typical(of_gpus(paper, tables.FIVE_KNOWN)),
+        median_of(with_one.median_error / rows.median_error, counted="GPUs"),
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
         exact(aside.iloc[0] if len(aside) else None, "%"),
     )  # fmt: skip
@@ -165,7 +163,7 @@ def _tokens(paper: Paper) -> Tokens:
 
 @cache
 def predict(paper: Paper, model: str, device: PredictedDevice) -> tuple[CallWork, Basis] | None:
-    """Return a forward pass at ``PRECISION`` and ``BATCH`` and what its time on a device follows from.
+    """Return a forward pass at ``PRECISION`` and ``BATCH``, and the basis of its prediction on a device.
 
     None if it was not counted or nothing was fitted.
     """
@@ -175,7 +173,7 @@ def predict(paper: Paper, model: str, device: PredictedDevice) -> tuple[CallWork
 
 
 def common_devices(paper: Paper) -> list[PredictedDevice]:
-    """Return the chosen chips if they are few, else those of ``COMMON``."""
+    """Return the chosen chips if they are few, else the ``COMMON`` ones."""
     chosen = set(paper.chips.chip)
     names = chosen if len(chosen) <= len(COMMON) else chosen.intersection(COMMON)
     return [device for device in paper.predictions.devices if device.name in names]
@@ -184,9 +182,9 @@ def common_devices(paper: Paper) -> list[PredictedDevice]:
 def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]:
     calls = filter(None, (predict(paper, EXAMPLE, each) for each in common_devices(paper) if each.chip_kind == GPU))
     untimed = ((*call, call[1].predict(call[0])) for call in calls if call[1].name == DATASHEET)
-    # One that the roof does not correct, for the calculation has the fit alone
-    shown = (each for each in untimed if each[2].low_s and each[2].likely_s > each[2].least_s)
-    demand, basis, found = next(shown, (None, None, None))
+    # A prediction that the roof does not correct: the calculation has the fit alone
+    fitted = (each for each in untimed if each[2].low_s and each[2].likely_s > each[2].least_s)
+    demand, basis, found = next(fitted, (None, None, None))
     if not (demand and basis and found):
         return missing(PredictedCalculation), missing(PredictedProblems)
     terms, fixed_s = basis.parts(demand)

@@ -1,4 +1,4 @@
-"""The figure of how far predictions are off."""
+"""The figure of the errors of predictions."""
 
 import altair as alt
 import pandas as pd
@@ -20,7 +20,7 @@ TITLES = {BY_FAMILY: "a family that nobody timed", BY_DEVICE: "a GPU that nobody
 
 @display.figure
 def errors(paper: Paper) -> alt.ConcatChart:
-    """Draw the median error of each way to predict, a dot a GPU, by what was left out."""
+    """Draw the median error of each way to predict, a dot for each GPU, a panel for each way to leave timings out."""
     found = {}
     for left_out in TITLES:
         ways = [of_gpus(paper, left_out, method).assign(method=method, way=way) for method, way in METHODS.items()]
@@ -42,8 +42,9 @@ def errors(paper: Paper) -> alt.ConcatChart:
                 alt.Chart(each[(each.method == tables.OURS) == is_ours]).encode(x("error"), y("way"))
                 for each in (rows, middles)
             )
-            told = ("device", "GPU", ""), ("way", "predicted by", ""), ("error", "median error, %", ".2~g")
-            layers += [tips(dots.mark_point(color=color), *told), ticks.mark_tick(color=color, size=18, thickness=2.5)]
+            tooltip = ("device", "GPU", ""), ("way", "predicted by", ""), ("error", "median error, %", ".2~g")
+            layers.append(tips(dots.mark_point(color=color), *tooltip))
+            layers.append(ticks.mark_tick(color=color, size=18, thickness=2.5))
         panels.append(alt.layer(*layers, title=TITLES[left_out], width=width, height=y.pixels))
-    description = "Median errors of three ways to predict a time, a dot a GPU."
+    description = "Median errors of three ways to predict a time, a dot for each GPU."
     return alt.concat(*panels, name="prediction-errors", description=description)

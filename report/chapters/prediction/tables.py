@@ -1,4 +1,4 @@
-"""Tables of what is predicted for typical networks, and of how far predictions are off."""
+"""Tables of predictions for typical networks, and of their errors."""
 
 import pandas as pd
 
@@ -19,7 +19,7 @@ TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")  # convolutions, depthwise co
 
 @display.table
 def typical(paper: Paper) -> str:
-    """Predict typical networks on common chips, in ms, by the rank of the first network."""
+    """Predict typical networks on common chips, in ms. The first network ranks the chips."""
     rows: list[tuple[str, dict[str, Prediction]]] = []
     for device in common_devices(paper):
         calls = {model: call for model in TYPICAL if (call := predict(paper, model, device))}
@@ -44,7 +44,7 @@ def _milliseconds(call: Prediction) -> str:
 
 @display.table
 def errors(paper: Paper) -> str:
-    """List each device's errors by what was known of it; nine in ten, covered and factor are by the first of these."""
+    """List each device's errors by the timings that the fit had; the last three columns are for the first way."""
     ways = (BY_DEVICE, ONE_KNOWN, FIVE_KNOWN, BY_FAMILY)
     found = [matching(checks(paper, left_out), method=OURS) for left_out in ways]
     medians = [dict(zip(rows.setting, rows.median_error.map(percent), strict=True)) for rows in found]
@@ -57,6 +57,5 @@ def errors(paper: Paper) -> str:
         ]
         for row in each(display.required(pd.concat(found), FIT).drop_duplicates("setting"))
     ]  # fmt: skip
-    known_of = "Datasheet > | One time > | Five > | Own fit >"
-    header = f"Device | Precision | Times > | {known_of} | Nine in ten > | Covered > | Factor >"
-    return markdown_table(header, lines)
+    header = "Device | Precision | Times > | Datasheet > | One time > | Five > | Own fit >"
+    return markdown_table(f"{header} | Nine in ten > | Covered > | Factor >", lines)

@@ -1,4 +1,4 @@
-"""How many printed figures of five studies agree with ours, and what the others are."""
+"""How many printed figures of five studies agree with ours, and the causes of the others."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from report.stats.value import Name, Source, Value, count_of, exact
 
 
 class Causes(Facts):
-    """Printed figures that differ from ours by the most frequent errors, and those without a known one."""
+    """Printed figures that differ from ours by the most frequent errors, and without a known error."""
 
     sparse: Value  #: sparse peaks
     operations: Value  #: FLOP that count more than products
@@ -21,7 +21,7 @@ class Causes(Facts):
     linear: Value  #: backward passes of the linear layers alone
     gradient: Value  #: backward passes with one of two gradients
     repeated: Value  #: ratios that are printed for several networks
-    forward: Value  #: steps of which only the forward multiply-adds are counted
+    forward: Value  #: steps counted as their forward multiply-adds alone
     milliseconds: Value  #: times in milliseconds, printed as seconds
     unknown: Value  #: figures without a known reason
 
@@ -34,20 +34,19 @@ class PrintedRatios(Facts):
 
 
 class PublishedFacts(Facts):
-    figures: Value  #: printed figures for which we have something that means the same
+    figures: Value  #: printed figures with a counterpart of ours
     agree: Value  #: figures that agree with ours
     differ: Value  #: figures that differ from ours
     open: Value  #: figures within the interval of ours
-    agreement: Value  #: the most by which agreeing figures differ, apart from rounding
-    likeness: Value  #: the most by which a figure may be off what it is taken for
+    agreement: Value  #: the largest difference of agreeing figures, apart from rounding
+    likeness: Value  #: the largest difference of a figure from its supposed cause
     machine: Name  #: the machine of our timings
     causes: Causes
     ratios: PrintedRatios
 
 
 def of(paper: Paper) -> PublishedFacts:
-    """Speak of the reference machine alone, so that every paper prints the same."""
-    paper = paper.reference
+    paper = paper.reference  # so that every paper prints the same
     found = Counter(each.verdict for table in tables.of(paper).values() for each in table)
     differing = found.total() - found[AGREES] - found[OPEN]
     causes = {name: count_of(found[name], "figures") for name in Causes.__dataclass_fields__}

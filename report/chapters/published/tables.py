@@ -1,7 +1,7 @@
 """Printed figures of five studies, held against our counts, datasheets and timings.
 
-A figure agrees with ours within its rounding, or 1 % if that is more. Otherwise it is held against what it may have
-been taken for: first as closely, then within 3 %.
+A figure agrees with ours within its rounding, or 1 % if that is more. Otherwise it is compared with numbers that the
+study may have taken for it: first as closely, then within 3 %.
 """
 
 import re
@@ -24,7 +24,7 @@ from report.paper.frames import each, highest, matching
 from report.stats.value import Value, exact
 
 AGREEMENT, LIKENESS = 0.01, 0.03
-NOT_BINARY = 1e-9  # decimal fractions are not exact in binary: a share by which a limit may be passed
+NOT_BINARY = 1e-9  # tolerance of the limits: decimal fractions are not exact in binary
 
 AGREES, OPEN, UNKNOWN = "agrees", "open", "unknown"
 VERDICTS = {
@@ -40,14 +40,14 @@ VERDICTS = {
 MEBI = 1024**2 / 1000**2
 USUAL_SHAPE, USUAL_BATCH, NUMBER_BYTE = "3x224x224", 32, 4
 CANDIDATES = {"vit_b_32": ("vit_b_16",), "mobilenet_v3_large": ("mobilenet_v2",)}
-"""What a study may have meant that does not say which ViT or MobileNet it used."""
+"""Other networks that a study may have meant if it does not say which ViT or MobileNet it used."""
 
 CORES, CHANNELS = re.compile(r"(\d+) cores? x ([\d.]+) GHz"), re.compile(r"(\d+) ch")
 LISTED_PEAK, LISTED_BANDWIDTH = re.compile(r"lists? ([\d.]+) TFLOP/s"), re.compile(r"lists? ([\d.]+) GB/s")
 """In a chip's note: another number for its peak or bandwidth."""
 
 Causes = list[tuple[str, Any]]
-"""What a figure may have been taken for, the likeliest first: a key of ``VERDICTS``, and what it would be."""
+"""Possible causes of a figure, the likeliest first: a key of ``VERDICTS``, and the number that it explains."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Comparison:
 
 @cache
 def of(paper: Paper) -> dict[str, list[Comparison]]:
-    """Return the printed figures for which we have something that means the same, by tables of ``data/published``."""
+    """Return the printed figures with a counterpart of ours, by tables of ``data/published``."""
     tables = {"chips": _chips, "models": _models, "training": _passes, "training_steps": _steps,
               "step_estimates": _estimates}  # fmt: skip
     return {name: [each for each in compare(paper) if each.verdict] for name, compare in tables.items()}
@@ -84,7 +84,7 @@ def held(paper: Paper, table: str) -> str:
 
 
 def judge(printed: float, rounding: float, ours: Value, causes: Causes, otherwise: str = UNKNOWN) -> str:
-    """Return the verdict on a figure; none without ours, unless the figure is one of the causes' values."""
+    """Return the verdict on a figure; empty without ours, unless a cause explains the figure."""
 
     def is_near(low: float, high: float, share: float) -> bool:
         off = max(rounding, share * abs(low if printed < low else high)) * (1 + NOT_BINARY)
@@ -101,7 +101,7 @@ def judge(printed: float, rounding: float, ours: Value, causes: Causes, otherwis
 def _compared(
     row: Any, column: str, subject: str, quantity: str, unit: str, ours: Any, causes: Causes, otherwise: str = UNKNOWN
 ) -> Comparison:
-    """Judge a column of a row; ``ours`` is a Value, or exact."""
+    """Judge a column of a row; ``ours`` is a Value or an exact number."""
     printed, ours = float(getattr(row, column)), ours if isinstance(ours, Value) else exact(ours, unit)
     verdict = judge(printed, getattr(row, f"{column}_rounding"), ours, causes, otherwise)
     return Comparison(row.study, subject, quantity, unit, printed, ours, verdict)
@@ -170,16 +170,16 @@ def _models(paper: Paper) -> Iterator[Comparison]:
 
 
 def output_byte(paper: Paper, model: str) -> float:
-    """Return the outputs of all layers of one input, also of those that write over their input, in bytes.
+    """Return the bytes of all layers' outputs for one input, layers that work in place included.
 
-    Such a layer has no activations of its own. Half of its traffic is output; of a sum of two inputs, which moves three
-    numbers for each FLOP, a third.
+    A layer in place has no activations of its own. Half of its traffic is output, or a third for a sum of two inputs,
+    which moves three numbers for each FLOP.
     """
     rows = matching(paper.layers, model=model, batch=1, precision=BASE_PRECISION)
     columns = ("activation_byte", "traffic_byte", "forward_other_flop", "parameter_byte")
-    kept, traffic, other, fixed = (rows[name].astype(float) for name in columns)
+    activations, traffic, other, fixed = (rows[name].astype(float) for name in columns)
     written = (traffic - fixed) / (2 + (traffic == 3 * NUMBER_BYTE * other))
-    return float(kept.where(kept > 0, written).sum())
+    return float(activations.where(activations > 0, written).sum())
 
 
 def _passes(paper: Paper) -> Iterator[Comparison]:
@@ -210,12 +210,13 @@ def _passes(paper: Paper) -> Iterator[Comparison]:
 
 
 def _time_ratio(paper: Paper, model: str, batch: float | None, turn: int) -> Value:
-    """Return the ratio of the times as measured here, at the study's batch size, else at the largest."""
+    """Return the ratio of times measured here, at the study's batch size, else at the largest."""
     steps = [matching(each.steps, model=model, precision=BASE_PRECISION, batch=batch) for each in paper.machines]
-    found = [known for each in steps if len(known := each.dropna(subset=["time_ratio_low", "time_ratio_high"]))]
-    if not found:
+    found = (each.dropna(subset=["time_ratio_low", "time_ratio_high"]) for each in steps)
+    rows = next((each for each in found if len(each)), None)
+    if rows is None:
         return Value(None)
-    step = highest(found[0], "batch")
+    step = highest(rows, "batch")
     low, high = sorted((step.time_ratio_low**turn, step.time_ratio_high**turn))
     return Value(step.time_ratio**turn, "", low, high, counted="samples")
 

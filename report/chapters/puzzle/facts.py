@@ -19,26 +19,26 @@ from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated
 LIGHT, HEAVY = STORY
 
 SIXTEEN_BITS, CONTROL = "fp16", "fp64"
-"""The precision of the puzzle, and the one of the control, at which arithmetic is dear on most GPUs."""
+"""The precisions of the puzzle and of its control, with expensive arithmetic on most GPUs."""
 
 
 class Needs(Facts):
     light_flop: Value  #: FLOP of MobileNet-v2.
     heavy_flop: Value  #: FLOP of ResNet-18.
-    fewer: Value  #: FLOP of ResNet-18 over those of MobileNet-v2.
+    fewer: Value  #: FLOP of ResNet-18 over the FLOP of MobileNet-v2.
     light_byte: Value  #: Bytes that MobileNet-v2 moves layer by layer at 16 bits.
 
 
 class PuzzleElsewhere(Facts):
-    """The time of MobileNet-v2 over that of ResNet-18 on devices that others timed, in eager mode."""
+    """The time of MobileNet-v2 over ResNet-18's on devices that others timed, in eager mode."""
 
-    devices: Value  #: Devices on which both were timed at 16 bits.
-    slower: Value  #: Those of them on which MobileNet-v2 takes longer.
+    devices: Value  #: Devices with both timed at 16 bits.
+    slower: Value  #: Of these, devices where MobileNet-v2 takes longer.
     least: Value  #: The lowest ratio at 16 bits, with its device.
-    most: Value  #: The highest one.
+    most: Value  #: The highest ratio, with its device.
     least_bytes: Value  #: The smallest share that the bytes of MobileNet-v2 at the bandwidth take of its time.
-    most_bytes: Value  #: The largest, with its device.
-    by_bytes: Value  #: Devices on which they take more than half of it.
+    most_bytes: Value  #: The largest share, with its device.
+    by_bytes: Value  #: Devices with a share above a half.
 
 
 class Control(Facts):
@@ -48,7 +48,7 @@ class Control(Facts):
 
 
 class Bounds(Facts):
-    """Both networks on paper, on the GPU of which most networks were timed; times are of one image."""
+    """Both networks on paper, on the GPU with the most networks timed; times are of one image."""
 
     device: Name  #: That GPU.
     peak: Value  #: Its peak at 16 bits.
@@ -61,25 +61,25 @@ class Bounds(Facts):
     light_intensity: Value  #: FLOP per byte of MobileNet-v2, layer by layer.
     light: Value  #: Published time of MobileNet-v2.
     heavy: Value  #: Published time of ResNet-18.
-    light_share: Value  #: Least time of MobileNet-v2, layer by layer, over the published one.
-    heavy_share: Value  #: The same of ResNet-18.
+    light_share: Value  #: Least time of MobileNet-v2, layer by layer, over its published time.
+    heavy_share: Value  #: The same for ResNet-18.
 
 
 class PuzzleHere(Facts):
-    """Both networks on a machine that was measured, at the largest batch size of both."""
+    """Both networks on a measured machine, at their largest common batch size."""
 
     machine: Name  #: The machine.
     batch: Value  #: The batch size.
     light: Value  #: Latency of MobileNet-v2.
     heavy: Value  #: Latency of ResNet-18.
-    ratio: Value  #: The one over the other.
+    ratio: Value  #: Latency of MobileNet-v2 over ResNet-18's.
     kept: Value  #: The same with freed memory kept.
 
 
 class PuzzleProblems(Facts):
-    by_bytes: Value  #: Time of MobileNet-v2 over that of ResNet-18 by the bytes alone.
-    measured: Value  #: The published time of the one over the other.
-    needed: Value  #: Bandwidth at which MobileNet-v2 would be as quick to move as to compute.
+    by_bytes: Value  #: Time of MobileNet-v2 over ResNet-18's by the bytes alone.
+    measured: Value  #: Published time of MobileNet-v2 over ResNet-18's.
+    needed: Value  #: Bandwidth that would move the bytes of MobileNet-v2 as fast as its FLOP are computed.
 
 
 class Puzzle(Facts):
@@ -102,13 +102,12 @@ def of(paper: Paper) -> Puzzle:
         count_of(len(sixteen), "GPUs"), count_of((sixteen > 1).sum(), "GPUs"), least, most,
         *extremes(share, "%", fewest=2), count_of((share > 1 / 2).sum() if len(share) else None, "GPUs"),
     )  # fmt: skip
-    control = Control(median_of(double))
     pair = _best_pair(paper)
     bounds, reference = _bounds(*pair), here(paper.reference.at_hand)
     return Puzzle(
         needs=_needs(paper, pair[1]),
         elsewhere=sourced(elsewhere, published.SOURCE),
-        control=sourced(control, published.SOURCE),
+        control=sourced(Control(median_of(double)), published.SOURCE),
         bounds=sourced(bounds, published.SOURCE),
         here=here(paper.at_hand),
         reference=reference,
@@ -118,9 +117,9 @@ def of(paper: Paper) -> Puzzle:
 
 
 def compared(paper: Paper) -> pd.DataFrame:
-    """One row is a device at a precision: ``ratio``, the time of an image in MobileNet-v2 over that in ResNet-18.
+    """Return one row per device and precision: ``ratio``, the time of an image in MobileNet-v2 over ResNet-18's.
 
-    Both were timed in eager mode under the same conditions; of several, the newest software counts.
+    Both were timed in eager mode under the same conditions, in the newest software.
     """
     rows = matching(paper.published.timings, phase=INFERENCE, compiler="", layout="contiguous")
     found = [
@@ -137,9 +136,9 @@ def compared(paper: Paper) -> pd.DataFrame:
 
 
 def byte_share(paper: Paper) -> pd.Series:
-    """Return, by device, the share that the bytes of MobileNet-v2 at the bandwidth take of its time at 16 bits.
+    """Return, by device, the share that the layers' bytes of MobileNet-v2 at the bandwidth take of its time at 16 bits.
 
-    The bytes are those of its layers. A device without a roof of its own has none.
+    Devices without a roof are left out.
     """
     pairs = matching(compared(paper), computed=SIXTEEN_BITS)
     timed = published.timed(paper.published)
@@ -151,7 +150,7 @@ def byte_share(paper: Paper) -> pd.Series:
 
 
 def _best_pair(paper: Paper) -> tuple[str, list[Any]]:
-    """Return the GPU on which most networks were timed, and its rows of both networks; no rows if it lacks one."""
+    """Return the GPU with the most networks timed, and its rows of both networks; no rows if it lacks one."""
     best = published.best_timed(paper.published)
     rows = {row.model: row for row in each(best.of_usual_size)} if best else {}
     twins = [TWINS[LIGHT], TWINS[HEAVY]]
@@ -159,7 +158,7 @@ def _best_pair(paper: Paper) -> tuple[str, list[Any]]:
 
 
 def _needs(paper: Paper, pair: list[Any]) -> Needs:
-    """A cache that did not count both at two bytes an element has the counts behind the published timings."""
+    """Take the counts behind the published timings if both networks were not counted here at two bytes per element."""
     rows = matching(paper.workloads, precision="bf16", batch=paper.workloads.batch.max()).set_index("model")
     if {LIGHT, HEAVY} <= set(rows.index):
         counted = each(rows.loc[[LIGHT, HEAVY]])
@@ -203,8 +202,8 @@ def here(machine: Machine | None) -> PuzzleHere:
         return replace(missing(PuzzleHere), machine=Name(machine.name if machine else None))
     light, heavy = (estimated(row, "latency_s", "s") for row in both)
     batch = int(both[0].batch)
-    kept = matching(machine.variants, variant=KEPT_MEMORY, status="ok", precision=BASE_PRECISION, batch=batch)
-    quick = {row.model: estimated(row, "latency_s", "s") for row in each(kept)}
+    variants = matching(machine.variants, variant=KEPT_MEMORY, status="ok", precision=BASE_PRECISION, batch=batch)
+    quick = {row.model: estimated(row, "latency_s", "s") for row in each(variants)}
     turned = ratio(quick.get(LIGHT, NOTHING), quick.get(HEAVY, NOTHING))
     found = PuzzleHere(Name(machine.name), count_of(batch), light, heavy, ratio(light, heavy), turned)
     command = options.measure_command(f"--models {LIGHT} {HEAVY}")
@@ -212,16 +211,15 @@ def here(machine: Machine | None) -> PuzzleHere:
 
 
 def largest(machine: Machine | None) -> tuple[Any, Any] | None:
-    """Return the cells of both networks at the largest batch size that both have; None without one."""
+    """Return the cells of both networks at their largest common batch size, timed with memory kept if possible."""
     if machine is None:
         return None
     cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
-    kept = matching(machine.variants, status="ok", precision=BASE_PRECISION, variant=KEPT_MEMORY)
-    sizes = [set(cells[cells.model == model].batch) for model in (LIGHT, HEAVY)]
-    common = sizes[0] & sizes[1]
+    variants = matching(machine.variants, status="ok", precision=BASE_PRECISION, variant=KEPT_MEMORY)
+    common = set(matching(cells, model=LIGHT).batch) & set(matching(cells, model=HEAVY).batch)
     if not common:
         return None
-    batch = max(common & set(kept.batch) or common)
+    batch = max(common & set(variants.batch) or common)
     light, heavy = (next(each(matching(cells, model=model, batch=batch))) for model in (LIGHT, HEAVY))
     return light, heavy
 

@@ -28,7 +28,7 @@ def ratios(paper: Paper) -> alt.LayerChart:
     flop = rows.forward_flop_other.iloc[0] / rows.forward_flop.iloc[0]
     width = theme.plot_width(left=y.room, figure=theme.HALF_WIDTH)
     x = LogAxis.around([flop, 1, *rows.ratio], pixels=width, title="time, MobileNet-v2 over ResNet-18")
-    description = "Time of MobileNet-v2 over that of ResNet-18: " + "; ".join(
+    description = "Time of MobileNet-v2 over ResNet-18's: " + "; ".join(
         f"{name} {group.ratio.min():.2f} to {group.ratio.max():.2f} on {len(group)} devices"
         for name, group in rows.groupby("precision")
     )

@@ -1,4 +1,4 @@
-"""The numbers that only the chapter on what to do has; its gains are those of the chapters that measured them."""
+"""The chapter on remedies: numbers of its own. Its gains come from the chapters that measured them."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ DECODE = "llama_1b_decode_512"
 
 
 class Remedies(Facts):
-    threshold: Value  #: The operating system's share from which on keeping memory is suggested.
-    layout: Value  #: Speed with channels last over contiguous tensors, on the GPU of which most were timed so.
+    threshold: Value  #: The operating system's share above which keeping memory is suggested.
+    layout: Value  #: Speed with channels last over contiguous tensors, on the GPU with the most such timings.
     decode: Value  #: Intensity of decoding with Llama-1B at the smallest counted batch size, by compulsory bytes.
     decode_batched: Value  #: Its intensity at the largest.
 

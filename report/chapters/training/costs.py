@@ -1,4 +1,4 @@
-"""What a training step costs, as frames: by network, by layer, by kind of layer, by group of operators."""
+"""The costs of a training step as frames: by network, by layer, by kind of layer, by group of operators."""
 
 from functools import cache
 
@@ -11,10 +11,9 @@ from report.paper.frames import matching
 
 PASSES = (FORWARD, BACKWARD)
 
-TRAINING_BATCH = 64  # the batch size at which memory is shown, or the largest smaller one that was counted
+TRAINING_BATCH = 64  # for memory; or the largest smaller batch size that was counted
 
-UNLIKE = ("mobilenet_v2", "vit_b_16")
-"""Two networks of unlike kind: convolutions with little between them, and attention."""
+UNLIKE = ("mobilenet_v2", "vit_b_16")  # two unlike networks: light convolutions, and attention
 
 STEP_COLUMNS = [
     "model", "batch", "latency_s", "latency_low_s", "latency_high_s", "forward_s", "update_s", "time_ratio",
@@ -27,7 +26,7 @@ COUNTER_KEY = ["model", "batch", "precision", "phase", "variant"]
 
 
 def steps(machine: Machine | None) -> pd.DataFrame:
-    """Return the measured and counted steps at the batch size that most networks have, the smallest of equals."""
+    """Return the measured and counted steps at the batch size of most networks, the smallest of equals."""
     if machine is None:
         return pd.DataFrame(columns=STEP_COLUMNS)
     rows = matching(machine.steps, status="ok", precision=BASE_PRECISION)
@@ -36,25 +35,25 @@ def steps(machine: Machine | None) -> pd.DataFrame:
 
 
 def trained(paper: Paper) -> pd.DataFrame:
-    """Return what a step needs of memory and FLOP, one row a network, at ``TRAINING_BATCH``."""
+    """Return the memory and FLOP of a step, one row per network, at ``TRAINING_BATCH``."""
     rows = matching(paper.workloads, precision=BASE_PRECISION)
     rows = rows[(rows.batch <= TRAINING_BATCH) & rows.backward_flop.notna()]
     return rows[rows.batch == rows.batch.max()].set_index("model")
 
 
 def layers(paper: Paper, machine: Machine | None) -> pd.DataFrame:
-    """One row is a layer of a network whose step was profiled, in the order of execution.
+    """Return one row per layer of each network with a profiled step, in the order of execution.
 
     ``forward_time_s`` is the time of the operators in its module; backward operators count where their forward operator
     ran. FLOP are products and others. The forward pass holds parameters and activations, the backward pass saved
     activations and gradients.
     """
-    shown = steps(machine)
-    if machine is None or shown.empty:
+    measured = steps(machine)
+    if machine is None or measured.empty:
         return paper.layers.iloc[:0]
-    batch = int(shown.batch.iloc[0])
+    batch = int(measured.batch.iloc[0])
     call = {"phase": STEP, "variant": EAGER, "precision": BASE_PRECISION, "batch": batch}
-    profiled = set(matching(machine.profiles, status="ok", **call).model) & set(shown.model)
+    profiled = set(matching(machine.profiles, status="ok", **call).model) & set(measured.model)
     rows = matching(paper.layers, precision=BASE_PRECISION, batch=batch)
     rows = rows[rows.model.isin(profiled)].sort_values(["model", "position"])
     times = matching(machine.operators, **call).groupby(["model", "path", "stage"]).time_s.sum().unstack("stage")
@@ -77,7 +76,7 @@ SUMMED = [
 
 @cache
 def kinds(paper: Paper, machine: Machine | None) -> pd.DataFrame:
-    """One row is a kind of layer in a network: the sums of ``layers``, and its part of each in ``<cost>_share``.
+    """Return one row per network and kind of layer: sums of ``layers``, and their shares of the network's sums.
 
     ``time_ratio``, ``flop_ratio`` and ``byte_ratio`` are backward over forward; bytes are those that operators move.
     """
@@ -93,34 +92,31 @@ def kinds(paper: Paper, machine: Machine | None) -> pd.DataFrame:
 
 
 def trained_layers(paper: Paper) -> pd.DataFrame:
-    """Return the layers of the networks in ``trained``, in the order in which they run."""
+    """Return the layers of the networks in ``trained``, in the order of execution."""
     rows, layers = trained(paper), matching(paper.layers, precision=BASE_PRECISION).sort_values("position")
     return layers[layers.model.isin(rows.index) & layers.batch.isin(rows.batch)]
 
 
-AGREEING = 0.05
-"""A time ratio agrees with the FLOP ratio if it is off by this share at most, or if its interval holds it."""
-
-
 def agreeing(rows: pd.DataFrame) -> pd.Series:
-    near = (rows.time_ratio / rows.flop_ratio - 1).abs() <= AGREEING
+    """Return whether the ratios in time and in FLOP agree: within 5 %, or within the interval of the first."""
+    near = (rows.time_ratio / rows.flop_ratio - 1).abs() <= 0.05
     return near | ((rows.time_ratio_low <= rows.flop_ratio) & (rows.flop_ratio <= rows.time_ratio_high))
 
 
-SEEN = 0.01  # a kind counts in summaries if it takes this share of the forward pass's time; below it times are noise
+SEEN = 0.01  # the least share of the forward time for a kind to count in summaries; less is noise
 
 
 def seen(paper: Paper, machine: Machine | None) -> pd.DataFrame:
-    """Return the kinds of layer that take a share of the forward time worth a ratio."""
+    """Return the kinds of layer with enough of the forward time for a ratio."""
     rows = kinds(paper, machine)
     return rows[(rows.forward_time_s_share >= SEEN) & rows.time_ratio.notna()]
 
 
 def causes(paper: Paper, machine: Machine | None) -> pd.Series:
-    """Return, by network, the kind of layer that moves its time ratio farthest from its FLOP ratio.
+    """Return, by network, the kind of layer that moves its time ratio farthest from its FLOP ratio r.
 
-    With r the ratio of the FLOP, a kind that takes F forward and B backward adds B - r F to the gap; the largest term
-    with the sign of the whole gap names the kind.
+    A kind that takes F forward and B backward adds B - r F to the gap. The largest term with the sign of the whole gap
+    names the kind.
     """
     measured = steps(machine).set_index("model").reindex(columns=["flop_ratio", "time_ratio"]).astype(float)
     rows = kinds(paper, machine)
@@ -132,34 +128,34 @@ def causes(paper: Paper, machine: Machine | None) -> pd.Series:
 
 @cache
 def groups(paper: Paper, machine: Machine | None) -> pd.DataFrame:
-    """One row is a group of operators in a profiled step at the batch size shown: time, share of the time, and work.
+    """Return one row per group of operators in a profiled step at the batch size of ``steps``: time, share, work.
 
-    ``flop_per_s`` and ``intensity`` (bytes that operators move) are NaN for groups whose work was not counted.
+    ``flop_per_s`` and ``intensity`` (by the bytes that operators move) are NaN for groups without counted work.
     """
-    if machine is None or (shown := steps(machine)).empty:
+    measured = steps(machine)
+    if machine is None or measured.empty:
         return pd.DataFrame(columns=["model", "group", "time_s", "share", "flop_per_s", "intensity"])
-    rows = matching(operator_groups.profiled(paper, machine), phase=STEP, batch=int(shown.batch.iloc[0]))
-    known = rows.assign(flop=rows.flop.where(rows.flop > 0), byte=rows.byte.where(rows.byte > 0))
-    return rows.assign(flop_per_s=known.flop / known.time_s, intensity=known.flop / known.byte)
+    rows = matching(operator_groups.profiled(paper, machine), phase=STEP, batch=int(measured.batch.iloc[0]))
+    flop, byte = (column.where(column > 0) for column in (rows.flop, rows.byte))
+    return rows.assign(flop_per_s=flop / rows.time_s, intensity=flop / byte)
 
 
 def pick(found: pd.Series, wanted: tuple[str, ...]) -> list[str]:
-    """Return the wanted networks among those found, filled up with others to as many as were wanted."""
+    """Return the wanted networks that were found, filled up with others to the same number."""
     names = list(dict.fromkeys(found))
     return [*(name for name in wanted if name in names), *(name for name in names if name not in wanted)][: len(wanted)]
 
 
 def counter_machine(paper: Paper) -> Machine | None:
-    """Return the first machine whose kernels were read by hardware counters."""
+    """Return the first machine with hardware counters."""
     return next((each for each in (*paper.machines, *paper.imported) if not each.hardware_counters.empty), None)
 
 
 def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
-    """One row is a call of inference that hardware counters read: ``dram_read_byte`` beside ``read_byte``, which its
-    operators read, and ``dram_write_byte`` beside ``written_byte``.
+    """Return one row per call of inference with hardware counters.
 
-    ``ideal_byte`` is what a call reads if nothing is read twice: parameters and inputs. A sum is NaN if one of its
-    kernels is unknown.
+    The counters give ``dram_read_byte`` and ``dram_write_byte``, NaN if one kernel has none; its operators read
+    ``read_byte`` and write ``written_byte``. ``ideal_byte`` are parameters and inputs, each read once.
     """
     columns = ["dram_read_byte", "dram_write_byte"]
     if machine is None:
@@ -169,8 +165,7 @@ def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
         return float(column.astype(float).sum(skipna=False))
 
     rows = matching(machine.hardware_counters, phase=INFERENCE).groupby(COUNTER_KEY)[columns]
-    found = with_workload(rows.agg(whole).reset_index(), paper.workloads)
-    found = found.dropna(subset="read_byte")
+    found = with_workload(rows.agg(whole).reset_index(), paper.workloads).dropna(subset="read_byte")
     return found.assign(
         written_byte=found.traffic_byte - found.read_byte,
         ideal_byte=found.parameter_byte + found.input_byte - found.untouched_byte.fillna(0.0),
@@ -178,7 +173,7 @@ def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
 
 
 def published_ratios(paper: Paper) -> pd.DataFrame:
-    """One row is a network on a GPU at a precision: ``ratio``, a step over an inference, all else alike."""
+    """Return one row per network, GPU and precision: ``ratio``, a step over an inference, all else alike."""
     inferences, steps = (matching(paper.published.timings, phase=phase) for phase in (INFERENCE, STEP))
     pairs = published.paired(inferences, steps, ("phase",))
     return pairs.assign(ratio=pairs.latency_s_other / pairs.latency_s)

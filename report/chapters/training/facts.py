@@ -19,8 +19,8 @@ DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch
 
 
 class Counts(Facts):
-    networks: Value  #: networks whose backward pass is counted
-    first_layer: Value  #: networks whose shortfall to two is exactly the first layer
+    networks: Value  #: networks with a counted backward pass
+    first_layer: Value  #: networks that lack exactly the first layer for a ratio of two
     embedded: Value  #: networks that begin with an embedding and lack nothing
 
 
@@ -36,11 +36,11 @@ class StepRatios(Facts):
     over_operator_bound: Value  #: time of a step over the roofline layer by layer
     time_ratio: Value  #: backward over forward in time
     flop_ratio: Value  #: backward over forward in FLOP
-    agreeing: Value  #: networks whose time ratio agrees with their FLOP ratio
+    agreeing: Value  #: networks with agreeing ratios in time and in FLOP
 
 
 class TrainingKinds(Facts):
-    """Backward over forward in time by kind of layer, over the networks in which the kind matters."""
+    """Backward over forward in time by kind of layer, over the networks where the kind matters."""
 
     convolution: Value  #: convolutions
     normalisation: Value  #: normalisations
@@ -51,9 +51,9 @@ class TrainingKinds(Facts):
 class TrainingShares(Facts):
     networks: Value  #: networks profiled
     time_kind: Name  #: the kind that takes most time in most networks
-    time_first: Value  #: networks in which it takes most time
+    time_first: Value  #: networks where it takes most time
     memory_kind: Name  #: the kind that holds most memory in most networks
-    memory_first: Value  #: networks in which it holds most memory
+    memory_first: Value  #: networks where it holds most memory
     products_flop: Value  #: share of the FLOP that layers with products do
     products_time: Value  #: share of the time that layers with products take
 
@@ -93,7 +93,7 @@ class Groups(Facts):
 
 
 class Counters(Facts):
-    machine: Name  #: the machine whose counters were read
+    machine: Name  #: the machine with hardware counters
     read: Value  #: bytes read from DRAM over those that operators read
     written: Value  #: bytes written to DRAM over those that operators write
 
@@ -109,10 +109,10 @@ class TrainingReference(Facts):
     pooling_flop: Value  #: pooling's share of GoogLeNet's forward FLOP
     forward_rate: Value  #: bytes a second of normalisation, forward
     backward_rate: Value  #: bytes a second of normalisation, backward
-    apart: Value  #: networks whose time ratio does not agree with their FLOP ratio
-    pooled: Value  #: those of them in which pooling or normalisation moves it farthest
+    apart: Value  #: networks with disagreeing ratios in time and in FLOP
+    pooled: Value  #: of these, networks where pooling or normalisation moves the time ratio farthest
     depthwise: Value  #: networks with depthwise convolutions
-    depthwise_above: Value  #: those of them in which these take more than twice as long backward
+    depthwise_above: Value  #: of these, networks where they take more than twice as long backward
 
 
 class TrainingProblems(Facts):
@@ -121,8 +121,8 @@ class TrainingProblems(Facts):
     first: Value  #: FLOP of the first layer of the example
     ratio: Value  #: the FLOP ratio that follows
     memory: Value  #: the memory of a device
-    fixed: Value  #: what the example keeps whatever the batch
-    input: Value  #: what it keeps for each input
+    fixed: Value  #: memory of the example that does not depend on the batch
+    input: Value  #: memory of the example for each input
     batch: Value  #: the largest batch that fits
 
 
@@ -216,9 +216,10 @@ def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
     rows = rows[["model", "layer_kind"]].assign(**both)
     largest = [rows.loc[rows.groupby("model")[cost].idxmax()].layer_kind.value_counts() for cost in ("time_s", "byte")]
     (time_kind, time_first), (memory_kind, memory_first) = (
-        (str(of.index[0]), of.iloc[0]) if len(of) else (None, 0) for of in largest
+        (str(counts.index[0]), counts.iloc[0]) if len(counts) else (None, 0) for counts in largest
     )
-    whole, products = (of.groupby("model")[[*both]].sum() for of in (rows, rows[rows.layer_kind.isin(PRODUCT_KINDS)]))
+    products = rows[rows.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[[*both]].sum()
+    whole = rows.groupby("model")[[*both]].sum()
     return TrainingShares(
         networks=count_of(rows.model.nunique(), "models"),
         time_kind=Name(time_kind),
@@ -232,23 +233,22 @@ def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
 
 def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
     rows = costs.trained(paper)
-    over = rows.training_peak_byte / rows.inference_peak_byte
     state = (rows.parameter_byte + rows.gradient_byte + rows.momentum_byte) / rows.training_peak_byte
     half = matching(paper.workloads, precision=BASE_PRECISION).set_index("model")
     half_peak = half[half.batch.isin(rows.batch / 2)].training_peak_byte
     last = costs.trained_layers(paper).query("calls > 0 and parameter_count > 0 and forward_flop > 0")
     last = last.drop_duplicates("model", keep="last").set_index("model").reindex(rows.index)
-    kept = last.traffic_byte - last.parameter_byte - last.activation_byte  # a product reads parameters and its input
-    kept = kept.clip(upper=rows.saved_byte)  # the network's own input is not saved for it
+    saved = last.traffic_byte - last.parameter_byte - last.activation_byte  # a product reads parameters and its input
+    saved = saved.clip(upper=rows.saved_byte)  # the network's own input is not saved for it
     steps = costs.steps(machine)
     off = (steps.peak_byte / steps.training_peak_byte - 1).abs()
     return TrainingMemory(
-        batch=exact(next((int(batch) for batch in rows.batch), None)),
-        peak_over_inference=median_of(over),
+        batch=exact(next(iter(rows.batch), None)),
+        peak_over_inference=median_of(rows.training_peak_byte / rows.inference_peak_byte),
         saved_share=median_of(rows.saved_byte / rows.training_peak_byte, "%"),
         most_state=extremes(state.rename(model_name), "%")[1],
         halved=median_of(half_peak / rows.training_peak_byte, "%"),
-        frozen_share=extremes(kept / rows.saved_byte, "%")[1],
+        frozen_share=extremes(saved / rows.saved_byte, "%")[1],
         frozen_step=median_of((rows.forward_flop + last.forward_flop) / (rows.forward_flop + rows.backward_flop), "%"),
         measured_off=exact(off.max(), "%"),
     )

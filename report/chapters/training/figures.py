@@ -28,14 +28,14 @@ QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
 IDEAL, UNFUSED = theme.BOUND_COLORS.values()
 BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "operators": UNFUSED}
 TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
-SEEN = 0.005  # a smaller share of a network is not drawn
 MEMORY = "memory"  # the last level of memory
 SHARES = alt.binding_range(min=0, max=0.5, step=0.01, name="Share from ")
 STEP_OF_RATIOS = 12  # pixels from a name to the next
 FEW = 12  # the most networks in the figures of ratios, of memory and of steps
 
 
-def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
+def with_names(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
+    """Add the column ``network``. Raises Missing, with the command to measure, for no rows."""
     found = display.required(rows, options.measure_command(flags))
     return found.assign(network=found.model.map(model_name))
 
@@ -43,7 +43,7 @@ def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
 @display.figure
 def ratios(paper: Paper) -> alt.ConcatChart:
     """Draw backward over forward: left by network, right by kind of layer where layers were profiled."""
-    rows = known(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False)
+    rows = with_names(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False)
     rows = spread(rows, FEW)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     width = theme.plot_width(2, left=left)
@@ -78,22 +78,22 @@ def _kinds(paper: Paper) -> list[dict[str, Any]]:
 
 @display.figure
 def memory(paper: Paper, everything: bool = False) -> alt.LayerChart:
-    """Draw what a step keeps as shares, with the peak of a step as a number and that of inference as a mark."""
+    """Draw the memory of a step as shares, with its peak as a number and the peak of inference as a mark."""
     rows = costs.trained(paper).reset_index()
-    rows = known(rows[rows.training_peak_byte.notna()], "--sections workload")
+    rows = with_names(rows[rows.training_peak_byte.notna()], "--sections workload")
     rows = rows.assign(over=rows.training_peak_byte / rows.inference_peak_byte).sort_values("over")
     rows = spread(rows, display.LISTED if everything else FEW)
     parts = rows[list(MEMORY_PARTS.values())].rename(columns={column: name for name, column in MEMORY_PARTS.items()})
     parts[TEMPORARY] = (rows.training_peak_byte - parts.sum(axis=1)).clip(lower=0)
     whole = parts.sum(axis=1)
-    told = [si(value, "B") for value in rows.training_peak_byte]
-    shares = parts.div(whole, axis=0).assign(network=rows.network, peak=told)
+    peaks = [si(value, "B") for value in rows.training_peak_byte]
+    shares = parts.div(whole, axis=0).assign(network=rows.network, peak=peaks)
     long = shares.melt(["network", "peak"], var_name="part", value_name="share")
     palette = theme.MEMORY_COLORS | {TEMPORARY: theme.GREY}
     chart = forms.stacked_bars(
         long, "network", "part", "share", palette, note="peak", step=13, width=theme.HALF_WIDTH,
         name=f"training-memory{'-all' if everything else ''}",
-        description=f"Memory of a training step of {len(rows)} networks, by what keeps it.",
+        description=f"Memory of a training step of {len(rows)} networks, by its use.",
     )  # fmt: skip
     x = LinearAxis(low=0, high=1, pixels=chart.width, format="%")
     marks = alt.Chart(rows.assign(inference=rows.inference_peak_byte / whole)).mark_tick(size=13, thickness=2.5)
@@ -103,7 +103,7 @@ def memory(paper: Paper, everything: bool = False) -> alt.LayerChart:
 
 @display.figure
 def pies(paper: Paper, everything: bool = False) -> alt.ConcatChart:
-    rows = known(costs.kinds(paper, paper.at_hand), PROFILES)
+    rows = with_names(costs.kinds(paper, paper.at_hand), PROFILES)
     two = costs.pick(rows.model, costs.UNLIKE)
     others = [model for model in dict.fromkeys(rows.model) if model not in two][:8]
     models = display.required(others if everything else two)
@@ -115,7 +115,7 @@ def pies(paper: Paper, everything: bool = False) -> alt.ConcatChart:
         for cost, name in QUANTITIES.items()
         for stage in (FORWARD, BACKWARD)
         for kind in kinds[model]
-        if getattr(kind, f"{stage}_{cost}_share") >= SEEN
+        if getattr(kind, f"{stage}_{cost}_share") >= traced.SEEN
     )  # fmt: skip
     panels = forms.pies(long, "of", "network", "kind", "amount", theme.LAYER_COLORS, cell=114)
     description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
@@ -123,14 +123,14 @@ def pies(paper: Paper, everything: bool = False) -> alt.ConcatChart:
 
 
 def choice(name: str, value: str, values: list[str], title: str) -> alt.Parameter:
-    """Return a parameter of a figure that a reader of the page chooses."""
+    """Return a parameter that a reader of the page chooses."""
     return alt.param(name=name, value=value, bind=alt.binding_select(options=values, name=title))
 
 
 @display.figure
 def strip(paper: Paper) -> alt.ConcatChart:
     """Draw each layer's share of a network that the reader picks, forward upwards and backward downwards."""
-    layers = known(costs.layers(paper, paper.at_hand), PROFILES)
+    layers = with_names(costs.layers(paper, paper.at_hand), PROFILES)
     names = [model_name(model) for model in costs.pick(layers.model, costs.UNLIKE)]
     layers = layers[layers.network.isin({*names, *spread(layers.drop_duplicates("network"), display.DRAWN).network})]
     panels = []
@@ -139,7 +139,7 @@ def strip(paper: Paper) -> alt.ConcatChart:
         up, down = (layers[f"{stage}_{cost}"] / whole for stage in costs.PASSES)
         place = layers.groupby("model").position.rank(pct=True)
         rows = layers[["network", "path", "layer_kind"]].assign(place=place, up=up, down=-down)
-        rows = rows[(up >= SEEN) | (down >= SEEN)]
+        rows = rows[(up >= traced.SEEN) | (down >= traced.SEEN)]
         if rows.empty:
             continue
         x = LinearAxis(low=-0.01, high=1.01, pixels=theme.plot_width(), shown=False)
@@ -163,8 +163,8 @@ def strip(paper: Paper) -> alt.ConcatChart:
 
 @display.figure
 def steps(paper: Paper) -> alt.LayerChart:
-    rows = known(costs.steps(paper.at_hand), STEPS).sort_values("latency_s", ascending=False)
-    rows = spread(known(rows[rows.flop_bound_s.notna()], "--sections roofs"), FEW)
+    rows = with_names(costs.steps(paper.at_hand), STEPS).sort_values("latency_s", ascending=False)
+    rows = spread(with_names(rows[rows.flop_bound_s.notna()], "--sections roofs"), FEW)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     ends = [*rows.latency_s, *rows.flop_bound_s, *rows.latency_high_s.dropna()]
     width = theme.plot_width(left=left, figure=theme.HALF_WIDTH)
@@ -185,8 +185,8 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     In the page a reader chooses the networks, one group, the level of memory and the least share.
     """
     machine = display.required(paper.at_hand, options.measure_command(PROFILES))
-    rows = known(costs.groups(paper, machine), PROFILES)
-    rows = known(rows[rows.flop_per_s.notna() & (rows.share >= SEEN)], "--sections workload")
+    rows = with_names(costs.groups(paper, machine), PROFILES)
+    rows = with_names(rows[rows.flop_per_s.notna() & (rows.share >= traced.SEEN)], "--sections workload")
     roof = display.required(machine.roof(BASE_PRECISION), options.measure_command("--sections roofs"))
     rows = rows.sort_values("share", ascending=False)
     chosen = dict(zip(("left", "right"), map(model_name, costs.pick(rows.model, STORY)), strict=False))
@@ -244,14 +244,14 @@ def recorded(paper: Paper) -> alt.ConcatChart:
 
 @display.figure
 def counters(paper: Paper) -> alt.Chart:
-    """Draw the bytes read from memory by hardware counters, beside the ideal ones and those that operators read."""
+    """Draw the bytes that a call reads: by hardware counters, ideally, and by its operators."""
     calls = costs.counted_calls(paper, costs.counter_machine(paper))
     rows = calls[calls.dram_read_byte.notna()]
-    rows = known(rows, "--device cuda --sections workload hardware-counters")
+    rows = with_names(rows, "--device cuda --sections workload hardware-counters")
     rows = rows.assign(call=rows.network + ", batch " + rows.batch.astype(str))
     columns = {"ideal_byte": "ideal", "dram_read_byte": "counters", "read_byte": "operators"}
     long = rows.rename(columns=columns).melt("call", list(columns.values()), "bytes", "byte").dropna()
-    y = Categories.steps(long.call, 30)  # one mark below the other, for counters and operators may agree
+    y = Categories.steps(long.call, 30)  # the marks below each other: counters and operators may agree
     x = LogAxis.around(long.byte, pixels=theme.plot_width(left=y.room), title="bytes that a call reads", unit="B")
     tooltip = [("call", "call", ""), ("bytes", "bytes", ""), ("byte", "read", "B")]
     points = alt.Chart(long, width=x.pixels, height=y.pixels, name="training-counters").mark_point(size=60)

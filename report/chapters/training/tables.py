@@ -3,7 +3,7 @@
 from measure.domain.names import model_name
 from report import display
 from report.chapters.training import costs
-from report.chapters.training.figures import STEPS, known
+from report.chapters.training.figures import STEPS, with_names
 from report.markdown import escape
 from report.markdown_table import markdown_table
 from report.paper import Paper
@@ -14,7 +14,7 @@ from report.stats.value import estimated, exact
 @display.table
 def steps(paper: Paper) -> str:
     machine = paper.at_hand
-    rows = known(costs.steps(machine) if machine is None else machine.steps, STEPS)
+    rows = with_names(costs.steps(machine) if machine is None else machine.steps, STEPS)
     lines = [
         [
             escape(model_name(row.model)), row.batch, row.precision,

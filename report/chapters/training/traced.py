@@ -18,17 +18,17 @@ from report.stats.value import Name, Source, Value, exact, extremes
 
 SOURCE = Source("traces/*/operators.csv", "stages forward and backward")
 PRODUCTS = ["convolution", "linear", "attention"]
-SEEN = 0.005  # a smaller share of the kernels' time is not drawn
+SEEN = 0.005  # a smaller share is not drawn
 
 
 class RecordedTraining(Facts):
     """A training step that a profiler recorded on a GPU, without its collectives."""
 
-    network: Name  #: what ran
+    network: Name  #: the network
     chip: Name  #: the GPU
     kernel_time: Value  #: mean time of a kernel
     products: Value  #: share of the peak that convolutions, linear layers and attention reach
-    normalisation: Value  #: share of the bandwidth at which normalisations move their bytes
+    normalisation: Value  #: share of the bandwidth that normalisations reach
     closest: Value  #: the largest share of the roof that a kind of layer reaches, with its name
 
 
@@ -62,9 +62,9 @@ def recorded(paper: Paper) -> RecordedStep | None:
 
 
 def groups(step: RecordedStep) -> pd.DataFrame:
-    """One row is a kind of layer in the forward or backward pass, without collectives and what has no counts.
+    """Return one row per kind of layer and pass, without collectives and kinds that were not counted.
 
-    ``share`` is of the kernels' time here.
+    ``share`` is of the time in these rows.
     """
     found = []
     for stage in PASSES:

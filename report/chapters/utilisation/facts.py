@@ -1,4 +1,4 @@
-"""The numbers of the chapter on utilisation: a machine's roofs, what networks reach of them, and what fills the gap."""
+"""The numbers of the chapter on utilisation: a machine's roofs, how close networks come, and the causes of the gap."""
 
 from functools import cache
 from math import inf
@@ -27,38 +27,38 @@ PAGE_BYTE = 4096  # a page of memory on x86 under Linux
 class Roofs(Facts):
     machine: Name  #: The machine at hand.
     peak: Value  #: Its measured peak at fp32.
-    lower: Name  #: The lower precision that is held against fp32.
-    lower_gain: Value  #: The measured peak at the lower precision over that at fp32.
+    lower: Name  #: The lower precision, compared with fp32.
+    lower_gain: Value  #: The measured peak at the lower precision over the peak at fp32.
     bandwidth: Value  #: The measured bandwidth of memory.
     ridge: Value  #: The ridge point at fp32.
-    cache_gain: Value  #: Bandwidth of the fastest cache over that of memory.
+    cache_gain: Value  #: Bandwidth of the fastest cache over the bandwidth of memory.
     lowest: Value  #: The lowest intensity of a measured cell by compulsory bytes.
-    side: Name  #: What bounds the network of the lowest intensity, drawn as a whole.
+    side: Name  #: The bound of the network with the lowest intensity, as a whole.
     networks: Value  #: The networks measured at the batch size of the gap.
-    below: Value  #: Of these, those left of the ridge when bytes between layers count.
-    above: Value  #: The networks that compute faster than the peak at fp32, so that it was measured too low.
+    below: Value  #: Of these, networks left of the ridge when bytes between layers count.
+    above: Value  #: Networks faster than the measured peak at fp32, which was measured too low.
 
 
 class Gap(Facts):
-    batch: Value  #: The batch size at which the gap is taken apart: the largest that was profiled for enough networks.
+    batch: Value  #: The batch size of the gap: the largest with enough profiled networks.
     networks: Value  #: The networks profiled there.
     slowdown: Value  #: Latency over the roof layer by layer.
-    between: Value  #: The roof layer by layer over that of the whole network: what bytes between layers add.
+    between: Value  #: Least time layer by layer over the whole network's: the cost of bytes between layers.
     layers: Value  #: Share of the latency that the roof layer by layer explains.
-    system: Value  #: Share that passes in the operating system (processors alone).
-    host: Value  #: Share in which no kernel runs (GPUs alone).
+    system: Value  #: Share in the operating system (processors alone).
+    host: Value  #: Share without a running kernel (GPUs alone).
     rest: Value  #: Share that remains: kernels below their roof, and the framework.
     nearest: Value  #: The largest share of its roof that a network reaches, layer by layer.
-    farthest: Value  #: The smallest.
+    farthest: Value  #: The smallest share of its roof that a network reaches.
     first_batch: Value  #: The smallest batch size that was profiled.
     first_system: Value  #: The operating system's share there.
     drift: Value  #: Time of a plain call in the profiled process over the latency of the cell.
 
 
 class UtilisationBatching(Facts):
-    eager: Value  #: Throughput at the batch size of the gap over that at the one before, as PyTorch comes.
+    eager: Value  #: Throughput at the batch size of the gap over the batch size before, as PyTorch comes.
     kept: Value  #: The same with freed memory kept.
-    losing: Value  #: Networks whose throughput falls, as PyTorch comes.
+    losing: Value  #: Networks that lose throughput, as PyTorch comes.
     of: Value  #: The networks measured at both.
 
 
@@ -68,19 +68,19 @@ class Gains(Facts):
     kept_surely: Value  #: Networks that are faster with their whole interval.
     kept_of: Value  #: The networks measured both ways.
     kept_most: Value  #: The largest gain.
-    expected: Value  #: The gain if the operating system's share went, and nothing else: 1 over 1 less the share.
+    expected: Value  #: The gain without the operating system's share: 1 / (1 - share).
     excess: Value  #: The measured gain over the expected one.
     agreement: Value  #: Rank correlation of the system's share with the gain, over all profiled cells.
     first: Value  #: The gain from keeping memory at the smallest batch size.
-    first_expected: Value  #: The gain expected there of the typical share of the operating system.
-    lower: Value  #: Speed at the lower precision over that at fp32, at the batch size of the gap.
+    first_expected: Value  #: The gain expected there from the operating system's share.
+    lower: Value  #: Speed at the lower precision over fp32, at the batch size of the gap.
     lower_kept: Value  #: The same with freed memory kept at both precisions.
     both: Value  #: Speed at the lower precision with memory kept, over eager mode at fp32.
 
 
 class UtilisationExample(Facts):
     network: Name  #: The network of the worked example.
-    peak: Value  #: The peak, with the digits of the calculation.
+    peak: Value  #: The peak, to the digits of the calculation.
     bandwidth: Value  #: The bandwidth of memory likewise.
     flop: Value  #: Its FLOP at the batch size of the gap.
     arithmetic: Value  #: Their time at the peak.
@@ -89,10 +89,10 @@ class UtilisationExample(Facts):
     traffic: Value  #: The bytes that its operators read and write.
     layers: Value  #: Its least time operator by operator.
     latency: Value  #: Its measured latency.
-    system: Value  #: The time that is.
+    system: Value  #: The time in the operating system, or without a running kernel.
     faults: Value  #: The page faults of a call.
     fault: Value  #: The system's time for one of them.
-    threads: Value  #: The threads that take them.
+    threads: Value  #: The threads that share the faults.
     rest: Value  #: The time that neither roof nor system explains.
 
 
@@ -121,7 +121,7 @@ SOURCES = {
     Roofs: ("roofs", "roofs"), Gap: ("profiles", "operators"), UtilisationBatching: ("samples", "inference"),
     Gains: ("samples", "inference"), UtilisationExample: ("profiles", "operators"),
 }  # fmt: skip
-"""The table that each group is made from, and the section that measures it."""
+"""The table of each group, and the section that measures it."""
 Groups = tuple[Roofs, Gap, UtilisationBatching, Gains, UtilisationExample]
 
 
@@ -143,7 +143,7 @@ def of(paper: Paper) -> Utilisation:
 
 
 def _groups(machine: Machine | None) -> Groups:
-    """Return what the chapter says of a machine; all of it is missing without one."""
+    """Return the facts of a machine, all missing without one."""
     groups: Any = map(missing, SOURCES)
     if machine is not None:
         first, small, large = batch_sizes(machine)
@@ -164,10 +164,10 @@ def base_cells(machine: Machine, variant: str = EAGER, precision: str = BASE_PRE
 
 @cache
 def gap_terms(machine: Machine) -> pd.DataFrame:
-    """One row is a profiled cell with its latency and the four terms that sum to it: ``whole_s`` to ``rest_s``.
+    """Return one row per profiled cell: its latency, and the terms ``whole_s`` to ``rest_s`` that sum to it.
 
-    Both roofs are times of their own. The profile gives the share of a call that the threads spend in the operating
-    system, or on a GPU the share in which no kernel runs (``outside``); that share of the latency is the third term.
+    ``outside`` is the share of a call that its threads spend in the operating system, or on a GPU the share without a
+    running kernel. That share of the latency is the third term.
     """
     profiles = matching(machine.profiles, status="ok", phase=INFERENCE, variant=EAGER)
     rows = base_cells(machine).merge(profiles[[*INFERENCE_CELL, *OBSERVED]], on=INFERENCE_CELL)
@@ -182,10 +182,10 @@ def gap_terms(machine: Machine) -> pd.DataFrame:
 
 
 def batch_sizes(machine: Machine) -> tuple[int | None, int | None, int | None]:
-    """Return the smallest profiled batch size, the one to compare with, and the one at which the gap is taken apart.
+    """Return the smallest profiled batch size, the one to compare with, and the one of the gap.
 
-    The last is the largest that was profiled for enough networks, else the largest that most networks have. The one
-    before shares most networks with it; of equal ones it is the largest.
+    The batch size of the gap is the largest with enough profiled networks, else the largest that most networks have.
+    The one to compare with is the smaller size that shares most networks with it, the largest of equals.
     """
     measured, profiled = (rows.groupby("batch").model.nunique() for rows in (base_cells(machine), gap_terms(machine)))
     enough = list(profiled.index[profiled >= FEWEST_MODELS]) or list(measured.index[2 * measured >= measured.max()])
@@ -252,9 +252,9 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
 
 
 def gains_of(machine: Machine, variant: str, precision: str, batch: int | None) -> pd.Series:
-    """Return how many times as fast as eager mode at the base precision each network is in another setting.
+    """Return each network's speed-up over eager mode at the base precision.
 
-    Variants at the base precision ran in one session with eager mode, and their ratio is that of rounds.
+    Variants at the base precision ran in one session with eager mode, so that their ratio is taken round by round.
     """
     cells = matching(base_cells(machine, variant, precision), batch=batch).set_index("model")
     if precision == BASE_PRECISION:
@@ -280,18 +280,18 @@ def _batching(machine: Machine, small: int | None, large: int | None) -> Utilisa
 
 
 def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gains:
-    kept = matching(base_cells(machine, KEPT), batch=large).dropna(subset="speed_up")
-    gains = ["speed_up", "speed_up_low"]
-    both = terms.drop(columns=gains).merge(base_cells(machine, KEPT)[[*INFERENCE_CELL, *gains]], on=INFERENCE_CELL)
+    cells = base_cells(machine, KEPT)
+    at_gap = matching(cells, batch=large).dropna(subset="speed_up")
+    both = terms.drop(columns="speed_up").merge(cells[[*INFERENCE_CELL, "speed_up"]], on=INFERENCE_CELL)
     expected = 1 / (1 - both.outside)
     at_large, lower = both.batch == large, machine.lower_precision
     lowered = gains_of(machine, KEPT, lower, large)
     return Gains(
         batch=exact(large),
-        kept=median_of(kept.speed_up),
-        kept_surely=count_of((kept.speed_up_low > 1).sum() if len(kept) else None, "networks"),
-        kept_of=count_of(len(kept) or None, "networks"),
-        kept_most=extremes(kept.set_index("model").speed_up.rename(model_name))[1],
+        kept=median_of(at_gap.speed_up),
+        kept_surely=count_of((at_gap.speed_up_low > 1).sum() if len(at_gap) else None, "networks"),
+        kept_of=count_of(len(at_gap) or None, "networks"),
+        kept_most=extremes(at_gap.set_index("model").speed_up.rename(model_name))[1],
         expected=median_of(expected[at_large]),
         excess=median_of((both.speed_up / expected)[at_large]),
         agreement=rank_correlation(both.outside, both.speed_up, both.model),
@@ -304,12 +304,12 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
 
 
 def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
-    """Work out MobileNet-v2, or else the network with the largest share outside."""
+    """Take MobileNet-v2, or else the network with the largest share outside."""
     roof = machine.roof(BASE_PRECISION)
     if terms.empty or roof is None:
         return missing(UtilisationExample)
-    known = matching(terms, model=EXAMPLE)
-    row = highest(terms if known.empty else known, "outside")
+    examples = matching(terms, model=EXAMPLE)
+    row = highest(terms if examples.empty else examples, "outside")
     threads = machine.environment.threads or 1
     faults = row.page_faults if machine.chip_kind == "cpu" and row.page_faults > 0 else None
     return UtilisationExample(
@@ -333,7 +333,7 @@ def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
 
 @cache
 def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFrame:
-    """One row is a group of operators in a profiled call of inference: the ``byte_per_s`` that it reads and writes.
+    """Return one row per group of operators in profiled inference, with the ``byte_per_s`` that it reads and writes.
 
     On a processor the profiler lengthens operators, so their times are scaled to a plain call.
     """

@@ -134,9 +134,9 @@ def throughput(paper: Paper) -> alt.ConcatChart:
     ends = matching(cells, variant=EAGER).sort_values("batch").drop_duplicates("network", keep="last")
     drawn = spread(ends.sort_values("ratio"), display.LISTED).network
     cells = cells[cells.network.isin({*drawn, *theme.ACCENTS})]
-    shown = sorted(dict.fromkeys(cells.network), key=lambda name: name in theme.ACCENTS)  # the coloured ones on top
-    cells = cells.set_index("network").loc[shown].reset_index()[["network", "variant", "batch", "ratio"]]
-    color = by_color("network", theme.accents(shown), legend=None)
+    order = sorted(dict.fromkeys(cells.network), key=lambda name: name in theme.ACCENTS)  # the coloured lines on top
+    cells = cells.set_index("network").loc[order].reset_index()[["network", "variant", "batch", "ratio"]]
+    color = by_color("network", theme.accents(order), legend=None)
     width = theme.plot_width(2, right=53, shared=True, figure=theme.HALF_WIDTH)  # names right of the last panel alone
     panels: list[alt.LayerChart] = []
     for variant, title in titles.items():
@@ -154,7 +154,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
             *(end_names(ends, "network", x("batch"), y("ratio")) if panels else []),
             title=title, width=width, height=y.pixels,
         ))  # fmt: skip
-    description = f"Throughput by batch size over that at batch size {small} for {len(shown)} networks."
+    description = f"Throughput by batch size over that at batch size {small} for {len(order)} networks."
     return alt.concat(*panels, name="utilisation-throughput", description=description)
 
 

@@ -1,4 +1,4 @@
-"""Tables of the chapter on utilisation: what each setting gained, and the measured roofs."""
+"""Tables of the chapter on utilisation: the gains of each setting, and the measured roofs."""
 
 from measure.domain.words import EAGER, PEAK_KERNELS
 from report import display
@@ -19,7 +19,7 @@ SETTINGS = {
     "cudnn_benchmark": "`torch.backends.cudnn.benchmark = True`",
     "autocast": "`torch.autocast(device)`",
 }
-"""How a user sets what a variant does; a precision is a cast of the network."""
+"""The user's setting for each variant. A precision is a cast of the network."""
 CASTS = {BASE_PRECISION: "", "bf16": "`model.bfloat16()`", "fp16": "`model.half()`"}
 
 
