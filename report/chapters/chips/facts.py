@@ -34,10 +34,10 @@ class ChipTable(Facts):
 class Typical(Facts):
     """The median ridge point over the dies of a kind, at the first precision that half of its chips share."""
 
-    cpu: Value  #: of CPUs, at fp32
-    gpu: Value  #: of GPUs, at 16 bits on tensor units
-    asic: Value  #: of AI accelerators, at 16 bits on tensor units
-    soc: Value  #: of the GPUs in phones and laptops, at 16 bits
+    cpu: Value  #: median ridge point of CPUs by die, at fp32
+    gpu: Value  #: median ridge point of GPUs by die, at 16 bits on tensor units
+    asic: Value  #: median ridge point of AI accelerators by die, at 16 bits on tensor units
+    soc: Value  #: median ridge point of the GPUs in phones and laptops by die, at 16 bits
 
 
 class Ends(Facts):
@@ -46,37 +46,35 @@ class Ends(Facts):
     Chips with on-chip memory are left out, chips with unconfirmed numbers are not.
     """
 
-    least: Value  #: the lowest
-    most: Value  #: the highest
-    least_chip: Name  #: the chip with the lowest
-    most_chip: Name  #: the chip with the highest
+    least: Value  #: the lowest ridge point
+    most: Value  #: the highest ridge point
+    least_chip: Name  #: the chip with the lowest ridge point
+    most_chip: Name  #: the chip with the highest ridge point
 
 
 class ChipDemand(Facts):
-    """Dies with a ridge point at 16 bits above the median network at bf16, which is memory-bound there."""
+    """The median network at bf16 under the dies' ridge points at 16 bits."""
 
     networks: Value  #: networks counted at both batch sizes
     dies: Value  #: dies with a 16-bit rate and memory outside the chip
     large: Value  #: the larger batch size
-    whole_small: Value  #: such dies at the smaller batch, by the bytes that no fusion avoids
-    whole_large: Value  #: the same at the larger batch
-    layers_small: Value  #: such dies at the smaller batch, with the bytes between layers
-    layers_large: Value  #: the same at the larger batch
+    whole_small: Value  #: dies where the median network is memory-bound at the smaller batch, by bytes that no fusion avoids
+    whole_large: Value  #: dies where the median network is memory-bound at the larger batch, by bytes that no fusion avoids
+    layers_small: Value  #: dies where it is memory-bound at the smaller batch, with the bytes between layers
+    layers_large: Value  #: dies where it is memory-bound at the larger batch, with the bytes between layers
     intensity: Value  #: FLOP per byte of the median network at the smaller batch, by the bytes that no fusion avoids
 
 
 class Precision(Facts):
-    chip: Name  #: the chip
-    vector: Value  #: its ridge point at fp32 on vector units
-    tensor: Value  #: its ridge point at 16 bits on tensor units
+    chip: Name  #: the chip compared at two precisions
+    vector: Value  #: ridge point of that chip at fp32 on vector units
+    tensor: Value  #: ridge point of that chip at 16 bits on tensor units
 
 
 class Hand(Facts):
-    """The machine at hand at fp32: the promised peak and the measured one."""
-
-    machine: Name  #: the machine
-    promised: Value  #: peak from cores, clock and FLOP per cycle, or from the datasheet
-    measured: Value  #: measured peak
+    machine: Name  #: the machine at hand
+    promised: Value  #: peak at fp32 from cores, clock and FLOP per cycle, or from the datasheet
+    measured: Value  #: measured peak at fp32
     share: Value  #: measured over promised peak
 
 
@@ -85,16 +83,14 @@ class Sparse(Facts):
 
 
 class Generations(Facts):
-    """Ridge points of single chips at 16 bits on tensor units."""
-
-    v100: Value  #: NVIDIA V100 SXM2, 2017
-    h100: Value  #: NVIDIA H100 SXM, 2022
-    b200: Value  #: NVIDIA B200 SXM, 2024
-    first_tpu: Value  #: Google TPU v2, 2017
-    last_tpu: Value  #: Google TPU7x, 2025
-    rtx4090: Value  #: NVIDIA GeForce RTX 4090, 2022
-    rtx5090: Value  #: NVIDIA GeForce RTX 5090, 2025
-    narrow: Value  #: NVIDIA B300 SXM, 2025: dense peak at fp4 over the peak at 16 bits
+    v100: Value  #: ridge point of the NVIDIA V100 SXM2, 2017, at 16 bits
+    h100: Value  #: ridge point of the NVIDIA H100 SXM, 2022, at 16 bits
+    b200: Value  #: ridge point of the NVIDIA B200 SXM, 2024, at 16 bits
+    first_tpu: Value  #: ridge point of the Google TPU v2, 2017, at 16 bits
+    last_tpu: Value  #: ridge point of the Google TPU7x, 2025, at 16 bits
+    rtx4090: Value  #: ridge point of the NVIDIA GeForce RTX 4090, 2022, at 16 bits
+    rtx5090: Value  #: ridge point of the NVIDIA GeForce RTX 5090, 2025, at 16 bits
+    narrow: Value  #: dense peak at fp4 over 16 bits of the NVIDIA B300 SXM, 2025
 
 
 class Chips(Facts):

@@ -25,7 +25,7 @@ class Others(Facts):
 
 
 class Cases(Facts):
-    networks: Value  #: small networks
+    networks: Value  #: small networks with a count by hand
     programs: Value  #: other programs that counted them
     ours: Value  #: networks that we get right, to the last FLOP
     best: Name  #: the other program that is right most often

@@ -20,27 +20,25 @@ EXAMPLE = "timm:resnet50"  # the network of the calculation
 
 
 class Timings(Facts):
-    """Timings by others."""
-
     timings: Value  #: Published timings.
-    networks: Value  #: Networks in them.
-    devices: Value  #: Devices in them.
+    networks: Value  #: Networks in the published timings.
+    devices: Value  #: Devices in the published timings.
 
 
 class GpuShares(Facts):
     """Shares of three bounds that networks reach in eager mode, on the GPU with the most networks timed."""
 
-    device: Name  #: That GPU.
+    device: Name  #: The GPU with the most networks timed.
     networks: Value  #: Networks that were timed on it in eager mode.
     peak: Value  #: Achieved rate over the peak.
     whole: Value  #: Least time by the roofline of the whole network over the measured time.
     layers: Value  #: Least time by the roofline drawn layer by layer over the measured time.
     low: Value  #: A tenth of the networks have a smaller share of the roofline drawn layer by layer.
-    high: Value  #: A tenth of the networks have a larger one.
+    high: Value  #: A tenth of the networks have a larger share of the roofline drawn layer by layer.
     left: Value  #: How many times as fast the typical network would be at the bound.
     faster: Value  #: Networks that are faster than their bound layer by layer.
     fastest: Value  #: The bound over the time of the network farthest below its bound, with its name.
-    compiled: Value  #: The same share with torch.compile.
+    compiled: Value  #: Share of the roofline drawn layer by layer with torch.compile.
 
 
 class Devices(Facts):
@@ -57,11 +55,11 @@ class OwnGpus(Facts):
     In eager mode, at the largest batch that most networks ran, at fp32 and at the lower precision.
     """
 
-    devices: Value  #: These GPUs.
+    devices: Value  #: GPUs that this program timed.
     networks: Value  #: Networks timed on each, at least.
-    batch: Value  #: That batch size.
-    least: Value  #: The lowest typical share, with its GPU and precision.
-    most: Value  #: The highest one.
+    batch: Value  #: The largest batch size that half of the networks ran.
+    least: Value  #: The lowest typical share of the roofline layer by layer, with its GPU and precision.
+    most: Value  #: The highest typical share of the roofline layer by layer, with its GPU and precision.
 
 
 class GpuPair(Facts):
@@ -78,9 +76,7 @@ class GpuPair(Facts):
 
 
 class Change(Facts):
-    """A setting changed, all else alike."""
-
-    device: Name  #: The GPU.
+    device: Name  #: The GPU of the change.
     networks: Value  #: Networks timed with both settings.
     speed: Value  #: How many times as fast networks are with the change.
     slower: Value  #: Share of the networks that the change makes slower.
@@ -89,8 +85,8 @@ class Change(Facts):
 class Fused(Facts):
     """Who gains from a compiler: networks by the share of their bytes that layers without products move."""
 
-    least: Value  #: Gain of the quarter of networks with the smallest share.
-    most: Value  #: Gain of the quarter of networks with the largest share.
+    least: Value  #: Gain from a compiler, of the networks with the smallest share of bytes outside products.
+    most: Value  #: Gain from a compiler, of the networks with the largest share of bytes outside products.
 
 
 class Together(Facts):
@@ -103,17 +99,17 @@ class Together(Facts):
 class GpuCalculation(Facts):
     """One network on paper: the time of an input is its FLOP at the peak plus the other layers' bytes."""
 
-    network: Name  #: The network.
+    network: Name  #: The network of the calculation.
     flop: Value  #: FLOP of an input.
     byte: Value  #: Bytes of an input that layers without products move.
     peak: Value  #: Peak of the GPU with the most networks timed.
-    bandwidth: Value  #: Its bandwidth.
+    bandwidth: Value  #: Bandwidth of that GPU.
     arithmetic: Value  #: Time of the FLOP at the peak.
     bytes: Value  #: Time of the bytes at the bandwidth.
-    total: Value  #: Their sum.
+    total: Value  #: Sum of both times.
     measured: Value  #: The published time of an input.
     next_peak: Value  #: Peak of the next GPU.
-    next_bandwidth: Value  #: Its bandwidth.
+    next_bandwidth: Value  #: Bandwidth of the next GPU.
     next_total: Value  #: The sum on the next GPU.
     promised: Value  #: The sum on this GPU over the sum on the next.
     gained: Value  #: The published time on this GPU over the time on the next.
@@ -122,10 +118,10 @@ class GpuCalculation(Facts):
 class GpuProblems(Facts):
     """Answers of the problems, for the network of the calculation."""
 
-    double_peak_total: Value  #: Its time by the sum on a GPU with twice the peak.
-    double_peak: Value  #: Its gain from twice the peak, by the sum.
-    no_bytes: Value  #: Its gain if layers without products moved nothing, by the sum.
-    compiled: Value  #: Its published gain from a compiler.
+    double_peak_total: Value  #: Time of the network by the sum on a GPU with twice the peak.
+    double_peak: Value  #: Gain of the network from twice the peak, by the sum.
+    no_bytes: Value  #: Gain of the network if layers without products moved nothing, by the sum.
+    compiled: Value  #: Published gain of the network from a compiler.
 
 
 class Gpus(Facts):

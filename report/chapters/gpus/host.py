@@ -20,51 +20,43 @@ COMMAND = measure_command("--device cuda --sections workload inference training 
 
 
 class Single(Facts):
-    """One input at a time on a GPU measured here."""
-
-    device: Name  #: The GPU.
-    precision: Name  #: The precision.
-    networks: Value  #: Networks timed.
-    flop: Value  #: Rank correlation of their times and their FLOP.
-    calls: Value  #: Rank correlation of their times and the operators that they call.
+    device: Name  #: The measured GPU.
+    precision: Name  #: The precision of single inputs.
+    networks: Value  #: Networks timed with one input.
+    flop: Value  #: Rank correlation of the networks' times and their FLOP.
+    calls: Value  #: Rank correlation of the networks' times and the operators that they call.
     per_call: Value  #: Time over operators called.
 
 
 class Launched(Facts):
-    """Kernels of a forward pass, recorded on that GPU at both precisions."""
-
-    network: Name  #: The network with the largest difference.
-    calls: Value  #: Operators that it calls.
-    lower: Value  #: Kernels that these launch at the lower precision.
-    base: Value  #: Kernels that they launch at fp32.
+    network: Name  #: The network with the largest difference in kernels between the precisions.
+    calls: Value  #: Operators that the network calls.
+    lower: Value  #: Kernels that the network launches at the lower precision.
+    base: Value  #: Kernels that the network launches at fp32.
 
 
 class Compiled(Facts):
-    """How many times as fast a GPU measured here runs networks compiled, at the lower precision."""
-
-    device: Name  #: The GPU.
+    device: Name  #: The measured GPU.
     batch: Value  #: The largest batch size of compiled networks.
     networks: Value  #: Networks compiled at that size.
-    least: Value  #: The least gain there, with its network.
-    most: Value  #: The largest.
-    single_least: Value  #: The least gain at the smallest batch size.
-    single_most: Value  #: The largest there.
+    least: Value  #: The least gain from compiling at the largest batch size, with its network.
+    most: Value  #: The largest gain from compiling at the largest batch size, with its network.
+    single_least: Value  #: The least gain from compiling at the smallest batch size.
+    single_most: Value  #: The largest gain from compiling at the smallest batch size.
 
 
 class LoweredStep(Facts):
     """A training step profiled at two precisions: the GPU and network where the host hides most of the gain."""
 
-    device: Name  #: The GPU.
+    device: Name  #: The measured GPU.
     precision: Name  #: The lower precision.
-    network: Name  #: The network.
+    network: Name  #: The network with most of its gain hidden by the host.
     kernels: Value  #: The GPU's working time at fp32 over its working time at the lower precision.
     step: Value  #: Time of the step at fp32 over its time at the lower precision.
     busy: Value  #: Share of the step at the lower precision that the GPU works.
 
 
 class Host(Facts):
-    """A GPU measured here, and its host."""
-
     single: Single  # at the lower precision
     base: Single  # at fp32
     launched: Launched

@@ -26,7 +26,7 @@ SAMPLE = ["model", "batch", "precision"]
 class KindOfMemory(Facts):
     """A kind of layer in the network that is profiled on both."""
 
-    gain: Value  #: Its time on the first over that on the second.
+    gain: Value  #: Time of the kind of layer on the first GPU over its time on the second.
     roof: Value  #: Share of the roof that it reaches on the first, by the datasheet.
 
 
@@ -34,16 +34,16 @@ class OtherMemory(Facts):
     """Two GPUs measured here that differ only in their memory, the slower memory first."""
 
     first: Name  #: The GPU with the slower memory.
-    second: Name  #: The other GPU.
+    second: Name  #: The GPU with the faster memory.
     bandwidth: Value  #: The second GPU's bandwidth over the first's.
     precision: Name  #: The precision of the networks timed on both.
-    batch: Value  #: Inputs of a batch.
+    batch: Value  #: The largest common batch size.
     networks: Value  #: Networks timed on both.
-    speed: Value  #: How many times as fast they are on the second.
+    speed: Value  #: How many times as fast networks are on the second GPU.
     most: Value  #: The largest speed-up, with the network's name.
     example: Name  #: The profiled network with most of its time memory-bound by the roof.
-    promised: Value  #: How many times as fast by the roofs of its kinds of layer.
-    gained: Value  #: How many times as fast its kernels are.
+    promised: Value  #: How many times as fast that network is on the second, by the roofs of its kinds of layer.
+    gained: Value  #: How many times as fast the kernels of that network are on the second.
     activation: KindOfMemory
     depthwise: KindOfMemory
 

@@ -22,22 +22,22 @@ SEEN = 0.005  # the least share of a step on one of the two to compare a kind
 class TracedKinds(Facts):
     """Kinds of layer in one network that fills both GPUs: times on the second over the first, shares of their roofs."""
 
-    kernels: Value  #: Time of all kernels.
-    linear: Value  #: Time of the linear layers.
-    linear_first: Value  #: Share of the peak that these reach on the first GPU.
-    linear_second: Value  #: Share of the peak that these reach on the second.
-    pointwise: Value  #: Time of additions, multiplications and the like.
-    pointwise_first: Value  #: Share of the bandwidth that these reach on the first GPU.
-    pointwise_second: Value  #: The same on the second.
-    softmax: Value  #: Time of softmax.
-    softmax_roof: Value  #: The larger share of the bandwidth that it reaches on one of the two.
+    kernels: Value  #: Time of all kernels in one network, second GPU over first.
+    linear: Value  #: Time of the linear layers in one network, second GPU over first.
+    linear_first: Value  #: Share of the peak that the linear layers reach on the first GPU.
+    linear_second: Value  #: Share of the peak that the linear layers reach on the second GPU.
+    pointwise: Value  #: Time of additions, multiplications and the like in one network, second GPU over first.
+    pointwise_first: Value  #: Share of the bandwidth that additions and the like reach on the first GPU.
+    pointwise_second: Value  #: Share of the bandwidth that additions and the like reach on the second GPU.
+    softmax: Value  #: Time of softmax in one network, second GPU over first.
+    softmax_roof: Value  #: The larger of both GPUs' shares of the bandwidth that softmax reaches.
 
 
 class TracedStep(Facts):
     """One network with kernels too small to fill the GPUs: times on the second over the first, and idle shares."""
 
-    kernels: Value  #: Time of all kernels.
-    step: Value  #: Time of the step.
+    kernels: Value  #: Time of all kernels of a small network, second GPU over first.
+    step: Value  #: Time of its step, second GPU over first.
     idle_first: Value  #: Idle share of the step on the first GPU.
 
 
@@ -45,7 +45,7 @@ class Traced(Facts):
     """Steps of the same networks on two GPUs, recorded by others."""
 
     first: Name  #: The GPU with the lower peak.
-    second: Name  #: The other GPU.
+    second: Name  #: The GPU with the higher peak.
     peak: Value  #: The second GPU's peak over the first's.
     bandwidth: Value  #: The second GPU's bandwidth over the first's.
     video: TracedKinds

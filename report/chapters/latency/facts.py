@@ -131,21 +131,15 @@ class Ranking(Facts):
 
 def rank(rows: pd.DataFrame) -> Ranking:
     """Rank these rows by time per input with each predictor; resamples draw networks."""
-    rho = {column: rank_correlation(rows[column].astype(float), rows.input_s, rows.model) for column in PREDICTORS}
-    flop, layers = (
-        fit_power_law(rows[column].astype(float), rows.input_s, rows.model) for column in ("flop", "layers_s")
+    rho = (
+        rank_correlation(rows[column].astype(float), rows.input_s, rows.model)
+        for column in ("flop", "parameters", "network_s", "layers_s")
     )
-    return Ranking(
-        networks=count_of(rows.model.nunique(), "networks"),
-        flop=rho["flop"],
-        parameters=rho["parameters"],
-        roofline=rho["network_s"],
-        layers=rho["layers_s"],
-        doubling=flop.growth(2) if flop else NOTHING,
-        typical_factor=flop.typical_factor if flop else NOTHING,
-        layers_doubling=layers.growth(2) if layers else NOTHING,
-        layers_factor=layers.typical_factor if layers else NOTHING,
-    )
+    trends = []
+    for column in ("flop", "layers_s"):
+        law = fit_power_law(rows[column].astype(float), rows.input_s, rows.model)
+        trends += [law.growth(2), law.typical_factor] if law else [NOTHING, NOTHING]
+    return Ranking(count_of(rows.model.nunique(), "networks"), *rho, *trends)
 
 
 class LatencyHere(Facts):
@@ -160,8 +154,8 @@ class LatencyHere(Facts):
 class LatencyGpu(Facts):
     """The reader's GPU at its largest batch size shown, or the published GPU."""
 
-    name: Name  #: GPU.
-    precision: Name  #: Precision of its products.
+    name: Name  #: The GPU.
+    precision: Name  #: Precision of the GPU's products.
     ranking: Ranking
     small: Value  #: Rank correlation of time and FLOP at the smallest batch size of the reader's GPU.
 
@@ -173,18 +167,18 @@ class LatencyBatching(Facts):
     peak: Value  #: Common batch size with the highest typical throughput.
     last: Value  #: Largest common batch size.
     peak_over_first: Value  #: Throughput at the peak over that at the smallest batch.
-    last_over_peak: Value  #: Throughput at the largest batch over that at the peak, if they differ.
+    last_over_peak: Value  #: Throughput at the largest batch over the throughput at the peak, if they differ.
 
 
 class Network(Facts):
     """One of two published networks of nearly equal FLOP."""
 
-    name: Name  #: Network.
-    flop: Value  #: FLOP an image.
-    traffic: Value  #: Bytes that its layers read and write for an image.
+    name: Name  #: The fastest or slowest network.
+    flop: Value  #: FLOP of an image.
+    traffic: Value  #: Bytes that the layers read and write for an image.
     arithmetic: Value  #: Least time of the FLOP at the GPU's peak.
     memory: Value  #: Least time of the bytes at the GPU's bandwidth.
-    measured: Value  #: Published time an image.
+    measured: Value  #: Published time of an image.
 
 
 class Equal(Facts):
@@ -204,22 +198,20 @@ class Equal(Facts):
 
 
 class LatencyAdvice(Facts):
-    families: Value  #: Families with enough networks of their own.
+    families: Value  #: Families with enough timed networks.
     family_flop: Value  #: Typical Spearman's rho of FLOP and time within a family.
-    family_bytes: Value  #: The same of the bytes of the layers and time.
+    family_bytes: Value  #: Typical Spearman's rho of the layers' bytes and time within a family.
     flop: Value  #: Spearman's rho of FLOP and time over all networks.
-    bytes: Value  #: The same of the bytes of the layers and time.
+    bytes: Value  #: Spearman's rho of the layers' bytes and time over all networks.
     longer: Value  #: Spearman's rho of time and the longer of FLOP by peak and bytes by bandwidth.
 
 
 class Deadline(Facts):
-    """One network with a deadline of a second for each batch."""
-
-    name: Name  #: Network.
-    batch: Value  #: Largest batch size that was done in time.
-    rate: Value  #: Throughput at that batch size.
-    best: Value  #: Batch size with the highest throughput among those done in time.
-    best_rate: Value  #: Throughput at that batch size.
+    name: Name  #: The network with a deadline of a second for each batch.
+    batch: Value  #: Largest batch size within the deadline.
+    rate: Value  #: Throughput at the largest batch size within the deadline.
+    best: Value  #: Batch size with the highest throughput within the deadline.
+    best_rate: Value  #: The highest throughput within the deadline.
 
 
 class LatencyReference(Facts):
@@ -258,14 +250,12 @@ def _here(timed: Timed) -> LatencyHere:
     small, large = timed.batches[0], timed.batches[-1]
     rows = timed.at(small)
     ends = rows.sort_values("latency_s").iloc[[0, -1]]
-    fastest, slowest = (
-        (estimated(row, "latency_s", "s", row.label) for row in each(ends)) if len(rows) > 1 else (NOTHING,) * 2
-    )
+    fastest, slowest = (estimated(row, "latency_s", "s", row.label) for row in each(ends))
     law = fit_power_law(rows.flop, rows.latency_s, rows.model)
     return LatencyHere(
         name=Name(timed.name),
-        fastest=fastest,
-        slowest=slowest,
+        fastest=fastest if len(rows) > 1 else NOTHING,
+        slowest=slowest if len(rows) > 1 else NOTHING,
         small=rank(rows),
         large=rank(timed.at(large)) if large != small else missing(Ranking),
         fourfold=law.growth(4) if law else NOTHING,
@@ -284,7 +274,7 @@ def _batching(timed: Timed) -> LatencyBatching:
     rates = rates.loc[:, 2 * rates.notna().sum() >= len(rates)].dropna()  # sizes that half of the networks have
     if rates.empty or len(rates.columns) < 2:
         return missing(LatencyBatching)
-    first, last = rates.columns[0], rates.columns[-1]
+    first, *_, last = rates.columns
     peak = rates.div(rates[first], axis=0).median().idxmax()
     return LatencyBatching(
         first=exact(first),

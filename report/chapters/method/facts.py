@@ -24,7 +24,7 @@ class Protocol(Facts):
 class Cells(Facts):
     """The inference cells of the machine at hand, in eager mode."""
 
-    machine: Name  #: the machine
+    machine: Name  #: the machine at hand
     cells: Value  #: cells with a time
     half_width: Value  #: half the width of the interval over the latency, of the median cell
     within: Value  #: cells with an interval within the target
@@ -39,10 +39,8 @@ class MethodRounds(Facts):
 
 
 class GpuRounds(Facts):
-    """Rounds of the inference cells of GPUs that this program measured, in eager mode."""
-
-    least: Value  #: the fewest
-    most: Value  #: the most
+    least: Value  #: fewest rounds of a cell on our GPUs
+    most: Value  #: most rounds of a cell on our GPUs
 
 
 class Method(Facts):

@@ -42,26 +42,26 @@ class NetworkCounted(Facts):
 class NetworkKinds(Facts):
     """Shares of the layers that multiply matrices (convolutions, linear layers, attention) and of all others."""
 
-    products_flop: Value  #: Their share of a network's operations, the other FLOP of all layers included; median.
-    products_byte: Value  #: Their share of the bytes between layers; median.
-    most_rest: Value  #: The highest share of bytes moved by other layers, with the network.
-    least_rest: Value  #: The lowest such share, with the network.
+    products_flop: Value  #: Share of a network's operations in layers that multiply matrices, of all FLOP; median.
+    products_byte: Value  #: Share of the bytes between layers that these layers move; median.
+    most_rest: Value  #: The highest share of bytes moved by all other layers, with the network.
+    least_rest: Value  #: The lowest share of bytes moved by all other layers, with the network.
 
 
 class NetworkBatching(Facts):
     """ResNet-18 from batch size 1 to the largest that at least half of the networks were counted at."""
 
-    large: Value  #: The largest batch size counted.
-    parameters: Value  #: Share of parameters in the bytes of all layers at batch size 1.
-    parameters_large: Value  #: The same at the largest batch size.
-    whole_growth: Value  #: Intensity of the whole network at the largest batch size over that at 1.
-    layers_growth: Value  #: The same layer by layer.
+    large: Value  #: The largest batch size counted for at least half of the networks.
+    parameters: Value  #: Share of parameters in the bytes of all layers of ResNet-18 at batch size 1.
+    parameters_large: Value  #: Share of parameters in these bytes at the largest batch size.
+    whole_growth: Value  #: Intensity of ResNet-18 as a whole at the largest batch size over batch size 1.
+    layers_growth: Value  #: Intensity of ResNet-18 layer by layer at the largest batch size over batch size 1.
 
 
 class OnRoof(Facts):
     name: Name  #: The machine, or the chip of a datasheet.
-    precision: Name  #: The precision of its arithmetic.
-    ridge: Value  #: Its ridge point.
+    precision: Name  #: The precision of the roof.
+    ridge: Value  #: The ridge point of the machine or chip.
     networks: Value  #: Networks counted at batch size 1.
     whole: Value  #: Networks that are memory-bound as a whole at batch size 1.
     layers: Value  #: Networks that are memory-bound layer by layer at batch size 1.
@@ -75,8 +75,8 @@ class NetworkWork(Facts):
     """One image of a large batch, layer by layer, under the GPU's roof at its precision."""
 
     intensity: Value  #: FLOP of its products per byte that its layers read and write.
-    least: Value  #: The longer of FLOP at the peak and bytes at the bandwidth for each kind of layer, summed.
-    fused: Value  #: The same without the bytes of normalisations and activations.
+    least: Value  #: Least time of an image: FLOP at the peak or bytes at the bandwidth for each kind of layer, summed.
+    fused: Value  #: Least time without the bytes of normalisations and activations.
     rest: Value  #: Share of the least time that normalisations and activations take.
 
 
@@ -86,18 +86,18 @@ class Pair(Facts):
     flop_ratio: Value  #: ResNet-18's FLOP over MobileNet-v2's.
     byte_ratio: Value  #: MobileNet-v2's bytes over ResNet-18's.
     least_ratio: Value  #: Least time of MobileNet-v2 over ResNet-18's.
-    fused_ratio: Value  #: The same with normalisations and activations fused.
+    fused_ratio: Value  #: Least time of MobileNet-v2 over ResNet-18's with normalisations and activations fused.
 
 
 class Crossing(Facts):
     """The smallest batch of ResNet-18 that is compute-bound on the GPU."""
 
-    flop: Value  #: FLOP of one image.
-    parameters: Value  #: Bytes of the parameters, at the GPU's precision.
+    flop: Value  #: FLOP of one image in ResNet-18.
+    parameters: Value  #: Bytes of the parameters of ResNet-18, at the GPU's precision.
     input: Value  #: Bytes of an image and its output.
     batch: Value  #: The smallest batch size with the whole network above the ridge point.
     limit: Value  #: FLOP per byte layer by layer in an endless batch.
-    limit_over_ridge: Value  #: The same over the GPU's ridge point.
+    limit_over_ridge: Value  #: Intensity of an endless batch, layer by layer, over the GPU's ridge point.
 
 
 class Networks(Facts):

@@ -32,9 +32,9 @@ COMMON = (
 class Family(Facts):
     """Errors of forward passes in eager mode on GPUs with a whole library of timings."""
 
-    gpus: Value  #: Such GPUs.
+    gpus: Value  #: GPUs with a whole library of timings.
     least: Value  #: The lowest typical error for families left out, with its GPU.
-    most: Value  #: The highest typical error, with its GPU.
+    most: Value  #: The highest typical error for families left out, with its GPU.
     roofline: Value  #: The lowest typical error of a roofline of each kind of layer, scaled to the GPU.
     flop: Value  #: The lowest typical error of FLOP over peak, scaled to the GPU.
 
@@ -47,8 +47,8 @@ class Untimed(Facts):
     new_network: Value  #: Typical error for networks that nobody timed either.
     within: Value  #: The 90th percentile of errors on a typical GPU.
     covered: Value  #: Share of their times within the 90 % interval.
-    one_time: Value  #: Typical error given the time of ResNet-50 there.
-    five_times: Value  #: Typical error given the times of five networks there.
+    one_time: Value  #: Typical error on such a GPU given the time of ResNet-50.
+    five_times: Value  #: Typical error on such a GPU given the times of five networks.
     remaining: Value  #: The error given one time over the error without it, on a typical GPU.
     flop: Value  #: Typical error of FLOP over peak, scaled to the other GPUs.
     worst: Value  #: The highest typical ratio of time and prediction on a GPU, with its name.
@@ -58,8 +58,8 @@ class Untimed(Facts):
 class PredictedCalculation(Facts):
     """The likely time of ``EXAMPLE`` on a GPU that nobody timed."""
 
-    chip: Name  #: The GPU.
-    batch: Value  #: The batch size.
+    chip: Name  #: The GPU of the calculation.
+    batch: Value  #: The batch size of the calculation.
     flop: Value  #: FLOP of the call.
     peak: Value  #: The GPU's peak.
     over_peak: Value  #: By the fit, time of the network's arithmetic over its time at the peak.
@@ -68,21 +68,19 @@ class PredictedCalculation(Facts):
     over_bandwidth: Value  #: By the fit, time of the network's bytes over their time at the bandwidth.
     arithmetic: Value  #: The term of arithmetic.
     bytes: Value  #: The term of bytes.
-    work: Value  #: Both together.
+    work: Value  #: The terms of arithmetic and bytes together.
     host: Value  #: An operator's launch on the reference host.
     launches: Value  #: Operators of the call.
     fixed: Value  #: The time of all launches, which no chip shortens.
-    likely: Value  #: The likely time.
-    low: Value  #: The lower end of its 90 % interval.
-    high: Value  #: The upper end of it.
+    likely: Value  #: The likely time of the call.
+    low: Value  #: The lower end of the likely time's 90 % interval.
+    high: Value  #: The upper end of the likely time's 90 % interval.
 
 
 class PredictedProblems(Facts):
-    """The network of the calculation on the same GPU with twice its bandwidth."""
-
-    bytes: Value  #: The term of bytes there.
-    likely: Value  #: The likely time there.
-    gain: Value  #: How many times as fast the network is there.
+    bytes: Value  #: The term of bytes at twice the bandwidth.
+    likely: Value  #: The likely time at twice the bandwidth.
+    gain: Value  #: How many times as fast the network is with twice the bandwidth.
 
 
 class Tokens(Facts):

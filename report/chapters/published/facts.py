@@ -14,15 +14,15 @@ from report.stats.value import Name, Source, Value, count_of, exact
 class Causes(Facts):
     """Printed figures that differ from ours by the most frequent errors, and without a known error."""
 
-    sparse: Value  #: sparse peaks
-    operations: Value  #: FLOP that count more than products
-    summary: Value  #: footprints that are torchsummary's total, in MiB
-    quotient: Value  #: intensities by such a footprint
-    linear: Value  #: backward passes of the linear layers alone
-    gradient: Value  #: backward passes with one of two gradients
-    repeated: Value  #: ratios that are printed for several networks
-    forward: Value  #: steps counted as their forward multiply-adds alone
-    milliseconds: Value  #: times in milliseconds, printed as seconds
+    sparse: Value  #: figures that are sparse peaks
+    operations: Value  #: figures that are FLOP of more than products
+    summary: Value  #: figures that are torchsummary's total, in MiB, as footprints
+    quotient: Value  #: figures that are intensities by such a footprint
+    linear: Value  #: figures that are backward passes of the linear layers alone
+    gradient: Value  #: figures that are backward passes with one of two gradients
+    repeated: Value  #: figures that are one ratio, printed for several networks
+    forward: Value  #: figures that are steps counted as their forward multiply-adds
+    milliseconds: Value  #: figures that are times in milliseconds, printed as seconds
     unknown: Value  #: figures without a known reason
 
 

@@ -32,48 +32,46 @@ class Needs(Facts):
 class PuzzleElsewhere(Facts):
     """The time of MobileNet-v2 over ResNet-18's on devices that others timed, in eager mode."""
 
-    devices: Value  #: Devices with both timed at 16 bits.
-    slower: Value  #: Of these, devices where MobileNet-v2 takes longer.
-    least: Value  #: The lowest ratio at 16 bits, with its device.
-    most: Value  #: The highest ratio, with its device.
-    least_bytes: Value  #: The smallest share that the bytes of MobileNet-v2 at the bandwidth take of its time.
-    most_bytes: Value  #: The largest share, with its device.
-    by_bytes: Value  #: Devices with a share above a half.
+    devices: Value  #: GPUs with both networks timed at 16 bits.
+    slower: Value  #: GPUs where MobileNet-v2 takes longer than ResNet-18 at 16 bits.
+    least: Value  #: The lowest ratio of times, MobileNet-v2 over ResNet-18, at 16 bits, with its GPU.
+    most: Value  #: The highest ratio of times at 16 bits, with its GPU.
+    least_bytes: Value  #: The smallest share of MobileNet-v2's time that its bytes take at the bandwidth.
+    most_bytes: Value  #: The largest such share, with its GPU.
+    by_bytes: Value  #: GPUs where these bytes take more than half of the time.
 
 
 class Control(Facts):
-    """The same ratio in double precision, where arithmetic costs more."""
-
-    typical: Value  #: The typical ratio at fp64.
+    typical: Value  #: The typical ratio of times, MobileNet-v2 over ResNet-18, at fp64.
 
 
 class Bounds(Facts):
     """Both networks on paper, on the GPU with the most networks timed; times are of one image."""
 
-    device: Name  #: That GPU.
-    peak: Value  #: Its peak at 16 bits.
-    bandwidth: Value  #: Its bandwidth.
-    ridge: Value  #: Its ridge point (FLOP/B).
-    light_arithmetic: Value  #: Least time of the FLOP of MobileNet-v2.
-    heavy_arithmetic: Value  #: Least time of the FLOP of ResNet-18.
-    light_bytes: Value  #: Least time of the bytes of MobileNet-v2, layer by layer.
-    heavy_bytes: Value  #: Least time of the bytes of ResNet-18, layer by layer.
+    device: Name  #: The GPU with the most networks timed.
+    peak: Value  #: The GPU's peak at 16 bits.
+    bandwidth: Value  #: The GPU's bandwidth.
+    ridge: Value  #: The GPU's ridge point (FLOP/B).
+    light_arithmetic: Value  #: Least time of the FLOP of MobileNet-v2 for one image.
+    heavy_arithmetic: Value  #: Least time of the FLOP of ResNet-18 for one image.
+    light_bytes: Value  #: Least time of the bytes of MobileNet-v2 for one image, layer by layer.
+    heavy_bytes: Value  #: Least time of the bytes of ResNet-18 for one image, layer by layer.
     light_intensity: Value  #: FLOP per byte of MobileNet-v2, layer by layer.
-    light: Value  #: Published time of MobileNet-v2.
-    heavy: Value  #: Published time of ResNet-18.
+    light: Value  #: Published time of MobileNet-v2 for one image.
+    heavy: Value  #: Published time of ResNet-18 for one image.
     light_share: Value  #: Least time of MobileNet-v2, layer by layer, over its published time.
-    heavy_share: Value  #: The same for ResNet-18.
+    heavy_share: Value  #: Least time of ResNet-18, layer by layer, over its published time.
 
 
 class PuzzleHere(Facts):
     """Both networks on a measured machine, at their largest common batch size."""
 
-    machine: Name  #: The machine.
-    batch: Value  #: The batch size.
+    machine: Name  #: The measured machine.
+    batch: Value  #: The largest common batch size of both networks.
     light: Value  #: Latency of MobileNet-v2.
     heavy: Value  #: Latency of ResNet-18.
     ratio: Value  #: Latency of MobileNet-v2 over ResNet-18's.
-    kept: Value  #: The same with freed memory kept.
+    kept: Value  #: Latency of MobileNet-v2 over ResNet-18's with freed memory kept.
 
 
 class PuzzleProblems(Facts):

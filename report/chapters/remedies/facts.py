@@ -15,7 +15,7 @@ class Remedies(Facts):
     threshold: Value  #: The operating system's share above which keeping memory is suggested.
     layout: Value  #: Speed with channels last over contiguous tensors, on the GPU with the most such timings.
     decode: Value  #: Intensity of decoding with Llama-1B at the smallest counted batch size, by compulsory bytes.
-    decode_batched: Value  #: Its intensity at the largest.
+    decode_batched: Value  #: Intensity of decoding with Llama-1B at the largest counted batch size.
 
 
 def of(paper: Paper) -> Remedies:

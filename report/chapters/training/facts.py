@@ -27,11 +27,11 @@ class Counts(Facts):
 class StepRatios(Facts):
     """A training step of the machine at hand, over the networks at one batch size."""
 
-    machine: Name  #: the machine
-    networks: Value  #: networks measured
+    machine: Name  #: the machine at hand
+    networks: Value  #: networks with a measured step
     over_forward: Value  #: time of a step over its forward pass
     flop_over_forward: Value  #: FLOP of a step over its forward pass
-    excess: Value  #: the first of these over the second: 1 if time follows FLOP
+    excess: Value  #: ratio of these ratios, time over FLOP: 1 if time follows FLOP
     over_flop_bound: Value  #: time of a step over its FLOP at the peak
     over_operator_bound: Value  #: time of a step over the roofline layer by layer
     time_ratio: Value  #: backward over forward in time
@@ -42,27 +42,27 @@ class StepRatios(Facts):
 class TrainingKinds(Facts):
     """Backward over forward in time by kind of layer, over the networks where the kind matters."""
 
-    convolution: Value  #: convolutions
-    normalisation: Value  #: normalisations
-    pooling: Value  #: poolings
-    attention_bytes: Value  #: attention: backward over forward in the bytes that operators move
+    convolution: Value  #: backward over forward in time of convolutions
+    normalisation: Value  #: backward over forward in time of normalisations
+    pooling: Value  #: backward over forward in time of poolings
+    attention_bytes: Value  #: backward over forward in the bytes that operators of attention move
 
 
 class TrainingShares(Facts):
-    networks: Value  #: networks profiled
+    networks: Value  #: networks with a profiled step
     time_kind: Name  #: the kind that takes most time in most networks
-    time_first: Value  #: networks where it takes most time
+    time_first: Value  #: networks where that kind takes most time
     memory_kind: Name  #: the kind that holds most memory in most networks
-    memory_first: Value  #: networks where it holds most memory
+    memory_first: Value  #: networks where that kind holds most memory
     products_flop: Value  #: share of the FLOP that layers with products do
     products_time: Value  #: share of the time that layers with products take
 
 
 class TrainingMemory(Facts):
-    batch: Value  #: the batch size
+    batch: Value  #: the batch size of the figures on memory
     peak_over_inference: Value  #: peak of a step over the peak of inference
     saved_share: Value  #: saved activations over the peak
-    most_state: Value  #: the largest of these shares
+    most_state: Value  #: the largest share of parameters, gradients and momentum in the peak, with its network
     halved: Value  #: peak at half the batch over the peak
     frozen_share: Value  #: the most that the last layer with products keeps of the saved bytes, all others frozen
     frozen_step: Value  #: FLOP of a step with all layers frozen but that one, over the whole step
@@ -70,26 +70,26 @@ class TrainingMemory(Facts):
 
 
 class TrainingExample(Facts):
-    model: Name  #: the network
+    model: Name  #: the network of the worked example
     batch: Value  #: its batch size
     forward: Value  #: FLOP of the forward pass
     backward: Value  #: FLOP of the backward pass
     peak: Value  #: the machine's measured peak
-    flop_s: Value  #: these FLOP at the peak
-    operators_s: Value  #: the least time of both passes, operator by operator
+    flop_s: Value  #: FLOP of both passes at the peak
+    operators_s: Value  #: least time of both passes, operator by operator
     parameters: Value  #: bytes of the parameters
     update: Value  #: bytes that the optimiser moves
     bandwidth: Value  #: the machine's measured bandwidth
-    update_s: Value  #: these bytes at the bandwidth
-    bound_s: Value  #: the least time of the step
-    measured: Value  #: the measured step
+    update_s: Value  #: bytes of the update at the bandwidth
+    bound_s: Value  #: least time of the step
+    measured: Value  #: measured time of the step
     over: Value  #: the measured step over its least time
 
 
 class Groups(Facts):
-    model: Name  #: the network
-    group: Name  #: the group that takes most time
-    of_peak: Value  #: its FLOP/s over the peak
+    model: Name  #: a network with a profiled step
+    group: Name  #: its group of operators that takes most time
+    of_peak: Value  #: FLOP/s of that group over the peak
 
 
 class Counters(Facts):
@@ -99,7 +99,7 @@ class Counters(Facts):
 
 
 class TrainingGpus(Facts):
-    devices: Value  #: GPUs timed
+    devices: Value  #: published GPUs with steps and inferences timed
     fp32: Value  #: a step over an inference at fp32
     fp16: Value  #: a step over an inference at fp16
 
@@ -116,14 +116,14 @@ class TrainingReference(Facts):
 
 
 class TrainingProblems(Facts):
-    model: Name  #: their network
+    model: Name  #: the network of the problems
     forward: Value  #: FLOP of its forward pass
-    first: Value  #: FLOP of the first layer of the example
-    ratio: Value  #: the FLOP ratio that follows
-    memory: Value  #: the memory of a device
+    first: Value  #: FLOP of its first layer
+    ratio: Value  #: FLOP ratio that follows from the first layer
+    memory: Value  #: memory of the device in the problem
     fixed: Value  #: memory of the example that does not depend on the batch
     input: Value  #: memory of the example for each input
-    batch: Value  #: the largest batch that fits
+    batch: Value  #: largest batch that fits into the device's memory
 
 
 class Training(Facts):

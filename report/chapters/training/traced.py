@@ -24,8 +24,8 @@ SEEN = 0.005  # a smaller share is not drawn
 class RecordedTraining(Facts):
     """A training step that a profiler recorded on a GPU, without its collectives."""
 
-    network: Name  #: the network
-    chip: Name  #: the GPU
+    network: Name  #: the network of the recorded step
+    chip: Name  #: the GPU of the recorded step
     kernel_time: Value  #: mean time of a kernel
     products: Value  #: share of the peak that convolutions, linear layers and attention reach
     normalisation: Value  #: share of the bandwidth that normalisations reach

@@ -26,7 +26,7 @@ PAGE_BYTE = 4096  # a page of memory on x86 under Linux
 
 class Roofs(Facts):
     machine: Name  #: The machine at hand.
-    peak: Value  #: Its measured peak at fp32.
+    peak: Value  #: The measured peak at fp32.
     lower: Name  #: The lower precision, compared with fp32.
     lower_gain: Value  #: The measured peak at the lower precision over the peak at fp32.
     bandwidth: Value  #: The measured bandwidth of memory.
@@ -34,70 +34,70 @@ class Roofs(Facts):
     cache_gain: Value  #: Bandwidth of the fastest cache over the bandwidth of memory.
     lowest: Value  #: The lowest intensity of a measured cell by compulsory bytes.
     side: Name  #: The bound of the network with the lowest intensity, as a whole.
-    networks: Value  #: The networks measured at the batch size of the gap.
-    below: Value  #: Of these, networks left of the ridge when bytes between layers count.
+    networks: Value  #: Networks measured at the batch size of the gap.
+    below: Value  #: Networks left of the ridge there when bytes between layers count.
     above: Value  #: Networks faster than the measured peak at fp32, which was measured too low.
 
 
 class Gap(Facts):
     batch: Value  #: The batch size of the gap: the largest with enough profiled networks.
-    networks: Value  #: The networks profiled there.
+    networks: Value  #: Networks profiled at the batch size of the gap.
     slowdown: Value  #: Latency over the roof layer by layer.
     between: Value  #: Least time layer by layer over the whole network's: the cost of bytes between layers.
     layers: Value  #: Share of the latency that the roof layer by layer explains.
-    system: Value  #: Share in the operating system (processors alone).
-    host: Value  #: Share without a running kernel (GPUs alone).
-    rest: Value  #: Share that remains: kernels below their roof, and the framework.
+    system: Value  #: Share of the latency in the operating system (processors alone).
+    host: Value  #: Share of the latency without a running kernel (GPUs alone).
+    rest: Value  #: Share of the latency that remains: kernels below their roof, and the framework.
     nearest: Value  #: The largest share of its roof that a network reaches, layer by layer.
     farthest: Value  #: The smallest share of its roof that a network reaches.
     first_batch: Value  #: The smallest batch size that was profiled.
-    first_system: Value  #: The operating system's share there.
+    first_system: Value  #: The operating system's share at the smallest profiled batch size.
     drift: Value  #: Time of a plain call in the profiled process over the latency of the cell.
 
 
 class UtilisationBatching(Facts):
     eager: Value  #: Throughput at the batch size of the gap over the batch size before, as PyTorch comes.
-    kept: Value  #: The same with freed memory kept.
-    losing: Value  #: Networks that lose throughput, as PyTorch comes.
-    of: Value  #: The networks measured at both.
+    kept: Value  #: The same ratio of throughputs with freed memory kept.
+    losing: Value  #: Networks that lose throughput between these batch sizes, as PyTorch comes.
+    of: Value  #: Networks measured at both batch sizes.
 
 
 class Gains(Facts):
     batch: Value  #: The batch size of the gap.
     kept: Value  #: Speed with freed memory kept over eager mode, at the batch size of the gap.
-    kept_surely: Value  #: Networks that are faster with their whole interval.
-    kept_of: Value  #: The networks measured both ways.
-    kept_most: Value  #: The largest gain.
+    kept_surely: Value  #: Networks that gain from keeping memory with their whole interval.
+    kept_of: Value  #: Networks measured with memory kept and in eager mode.
+    kept_most: Value  #: The largest gain from keeping memory, with its network.
     expected: Value  #: The gain without the operating system's share: 1 / (1 - share).
     excess: Value  #: The measured gain over the expected one.
     agreement: Value  #: Rank correlation of the system's share with the gain, over all profiled cells.
     first: Value  #: The gain from keeping memory at the smallest batch size.
-    first_expected: Value  #: The gain expected there from the operating system's share.
+    first_expected: Value  #: The gain expected at the smallest batch size from the operating system's share.
     lower: Value  #: Speed at the lower precision over fp32, at the batch size of the gap.
-    lower_kept: Value  #: The same with freed memory kept at both precisions.
+    lower_kept: Value  #: Speed at the lower precision over fp32 with freed memory kept at both.
     both: Value  #: Speed at the lower precision with memory kept, over eager mode at fp32.
 
 
 class UtilisationExample(Facts):
     network: Name  #: The network of the worked example.
     peak: Value  #: The peak, to the digits of the calculation.
-    bandwidth: Value  #: The bandwidth of memory likewise.
-    flop: Value  #: Its FLOP at the batch size of the gap.
-    arithmetic: Value  #: Their time at the peak.
-    byte: Value  #: Its compulsory bytes: parameters, inputs, outputs.
-    transfer: Value  #: Their time at the bandwidth of memory.
-    traffic: Value  #: The bytes that its operators read and write.
-    layers: Value  #: Its least time operator by operator.
-    latency: Value  #: Its measured latency.
+    bandwidth: Value  #: The bandwidth of memory, to the digits of the calculation.
+    flop: Value  #: FLOP of the example at the batch size of the gap.
+    arithmetic: Value  #: Time of these FLOP at the peak.
+    byte: Value  #: Compulsory bytes of the example: parameters, inputs, outputs.
+    transfer: Value  #: Time of the compulsory bytes at the bandwidth of memory.
+    traffic: Value  #: Bytes that the operators of the example read and write.
+    layers: Value  #: Least time of the example operator by operator.
+    latency: Value  #: Measured latency of the example.
     system: Value  #: The time in the operating system, or without a running kernel.
     faults: Value  #: The page faults of a call.
-    fault: Value  #: The system's time for one of them.
+    fault: Value  #: The system's time for a page fault.
     threads: Value  #: The threads that share the faults.
     rest: Value  #: The time that neither roof nor system explains.
 
 
 class UtilisationReference(Facts):
-    most: Value  #: The largest share, with its network.
+    most: Value  #: The largest share of the operating system, with its network.
     faulted: Value  #: The memory that a call of that network faults in.
     read: Value  #: Bandwidth of reading memory.
     copy: Value  #: Bandwidth of copying in memory, both directions counted.
@@ -142,6 +142,7 @@ def of(paper: Paper) -> Utilisation:
     return Utilisation(*groups, reference=reference, too_low=bool(groups[0].above.number), claims=claims)
 
 
+@cache  # the machine at hand may be the reference machine
 def _groups(machine: Machine | None) -> Groups:
     """Return the facts of a machine, all missing without one."""
     groups: Any = map(missing, SOURCES)
@@ -208,7 +209,7 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
     ridge = estimated(row, "ridge_flop_per_byte", "FLOP/B")
     cells = base_cells(machine)
     lowest = extremes(cells.groupby(cells.model.map(model_name)).compulsory_intensity.min(), "FLOP/B")[0]
-    unknown = lowest.is_missing or ridge.is_missing
+    is_known = not (lowest.is_missing or ridge.is_missing)
     at_batch = cells[cells.batch == batch]
     below = (at_batch.traffic_intensity < ridge.number).sum() if ridge.number and len(at_batch) else None
     return Roofs(
@@ -220,7 +221,7 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         ridge=ridge,
         cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s if machine.levels else None), bandwidth),
         lowest=lowest,
-        side=Name(None if unknown else str(bound(lowest, ridge))),
+        side=Name(str(bound(lowest, ridge)) if is_known else None),
         networks=count_of(len(at_batch) or None, "models"),
         below=exact(below),
         above=count_of(cells[cells.flop_per_s > (peak.high or peak.number or inf)].model.nunique(), "models"),

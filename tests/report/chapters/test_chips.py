@@ -1,4 +1,4 @@
-"""The chapter on chips: arithmetic by hand, what a chosen chip becomes, and what the text says of the real table."""
+"""The chapter on chips: arithmetic by hand, on small tables and on the committed one."""
 
 from dataclasses import replace
 
@@ -54,7 +54,7 @@ def test_single_chips_against_their_datasheets():
 
 
 def test_boards_of_one_die_count_once_in_the_typical_ridge_point():
-    # Dies at 10, 20, 60, and a second board with the die of 60: the median is 20, that of boards would be 40
+    # Dies at 10, 20, 60, and a second board with the die of 60: the median is 20; over boards it would be 40
     rows = table([10, 20, 60, 70]).assign(die=["a", "b", "c", "c"], year=[2020, 2020, 2020, 2021])
     assert wrong("chips", of(rows), {"typical.gpu": 20, "typical.cpu": None}) == {}
     assert wrong("chips", of(rows.head(2)), {"typical.gpu": None}) == {}

@@ -1,4 +1,4 @@
-"""The appendix on counting: scores of the world's tables, by hand, and what its text says of the committed one."""
+"""The appendix on counting: scores of the world's tables by hand, and of the committed one."""
 
 from dataclasses import replace
 

@@ -80,7 +80,7 @@ def test_facts_by_hand():
         "traces.video.linear_second": 1 / 4, "traces.video.pointwise": 1 / 2, "traces.video.pointwise_first": 1 / 2,
         "traces.video.pointwise_second": 1 / 2, "traces.video.softmax": 1 / 2,
         "traces.video.softmax_roof": 1 / 6,
-        # Kernels 4 s over 2 s, steps 8 s over 10 s, of which 4 s and 2 s are busy
+        # Kernels 4 s over 2 s, steps 8 s over 10 s, with 4 s and 2 s busy
         "traces.images.kernels": 2, "traces.images.step": 0.8, "traces.images.idle_first": 0.8,
     }  # fmt: skip
     assert wrong("gpus", world(), expected) == {}

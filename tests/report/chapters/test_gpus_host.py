@@ -55,7 +55,7 @@ def trace(folder, precision, calls, kernels) -> StoredTrace:
     return StoredTrace(precision, [device], [], [TraceOperator(**row | {"step": step}) for step in (1, 2)])
 
 
-def test_single_inputs_are_held_against_operators_called():
+def test_single_inputs_are_compared_with_operators_called():
     found = host.of(paper()).single
     assert (found.precision.text, found.networks.number) == ("bf16", 7)
     assert (found.calls.number, found.flop.number) == pytest.approx((1, -1))
@@ -64,7 +64,7 @@ def test_single_inputs_are_held_against_operators_called():
     assert (base.precision.text, base.per_call.number) == ("fp32", pytest.approx(60e-6))
 
 
-def test_what_a_network_launches_at_two_precisions():
+def test_the_launches_of_a_network_at_two_precisions():
     found = host.of(paper()).launched
     assert (found.network.text, found.calls.number, found.lower.number, found.base.number) == ("net2", 6, 9, 7)
     assert host.of(replace(paper(), traces=paper().traces[:1])).launched.calls.is_missing

@@ -46,7 +46,7 @@ def test_facts_by_hand():
         "here.large.networks": 6, "here.large.flop": rho(FLOP[4:], LARGE),
         "here.large.parameters": rho(PARAMETERS[4:], LARGE), "here.large.doubling": large_doubling,
         "here.large.typical_factor": large_factor,
-        # On the GPU network k takes 20 ms * 2^(k/2) at 64, on which FLOP and both rooflines agree
+        # On the GPU network k takes 20 ms * 2^(k/2) at 64; FLOP and both rooflines have that order
         "gpu.name": "Bead 2", "gpu.precision": "fp32", "gpu.ranking.flop": 1,
         "gpu.ranking.parameters": rho(PARAMETERS[4:], range(6)), "gpu.ranking.roofline": 1, "gpu.ranking.layers": 1,
         "gpu.ranking.doubling": 2**0.5, "gpu.ranking.typical_factor": 1,
@@ -89,7 +89,7 @@ def test_ones_own_gpu_goes_before_a_published_one():
 
 
 def test_figures_show_the_facts():
-    alone = world(chosen=(CPU,))  # with the GPU their axis is its
+    alone = world(chosen=(CPU,))  # the GPU would add a panel
     times = {row[:2]: row[2] for row in rows_of(figures.here.__wrapped__(world()), "name", "batch", "latency_s")}
     assert {times["ResNet-18", batch] for batch in (1, 8, 64)} == {0.02, 0.128, 2.56}
     rates = {row[:2]: row[2] for row in rows_of(figures.throughput.__wrapped__(alone), "name", "batch", "rate")}
@@ -101,7 +101,7 @@ def test_figures_show_the_facts():
     assert pytest.approx(rho(FLOP, SMALL), abs=1e-6) in of_flop
 
 
-def test_what_was_timed_and_not_counted_is_left_out(tmp_path):
+def test_timings_without_counts_are_left_out(tmp_path):
     changes = {"workload/models.csv": lambda row: None if row["batch"] == "64" else row}
     paper = world(mutated(tmp_path / "data", changes))
     assert timed_here(paper).batches == (1, 8)

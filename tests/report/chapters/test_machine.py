@@ -16,6 +16,6 @@ def test_only_a_virtual_machine_has_a_hypervisor():
     found = facts.of_chapter("machine", world())
     assert (found.several, str(found.at_hand.name)) == (True, world().at_hand.name)
     assert found.at_hand.threads.number == world().at_hand.environment.threads
-    for said, known in (("KVM", "KVM"), ("none", None), (None, None)):
-        found = facts.of_chapter("machine", replace(world(), machines=(on(cpu, hypervisor=said),)))
-        assert (found.at_hand.hypervisor.text, found.several) == (known, False)
+    for hypervisor, name in (("KVM", "KVM"), ("none", None), (None, None)):
+        found = facts.of_chapter("machine", replace(world(), machines=(on(cpu, hypervisor=hypervisor),)))
+        assert (found.at_hand.hypervisor.text, found.several) == (name, False)

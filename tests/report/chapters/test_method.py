@@ -22,14 +22,14 @@ def test_facts_by_hand():
     # 8 cells of lean, broad, deep and tokens, 24 of the six; lean with 3.8 to 5.0 of 4 ms is 15 % wide, three samples
     # of broad have no interval. The standard deviation of log 0.99, 0 and log 1.01 is 0.0100
     scatter = 0.01000038
-    told = {
+    expected_facts = {
         "protocol.rounds": ROUNDS, "protocol.most_rounds": MOST_ROUNDS, "protocol.target": TARGET, "protocol.fewest": 6,
         "gpus.least": 1, "gpus.most": 3,  # lean and deep once, the six three times
         "cells.cells": 32, "cells.within": 30, "cells.scatter": scatter,
         "rounds.least": exp(4.8487 * scatter / 3**0.5) - 1, "rounds.most": exp(2.4490 * scatter / 9**0.5) - 1,
     }  # fmt: skip
     found = numbers("method", world())
-    assert {key: found[key] for key in told} == pytest.approx(told, rel=1e-4)
+    assert {key: found[key] for key in expected_facts} == pytest.approx(expected_facts, rel=1e-4)
 
 
 def test_a_round_alone_has_no_scatter():

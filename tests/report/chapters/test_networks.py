@@ -17,7 +17,7 @@ SIX = range(6)
 
 
 def mb(k, batch):
-    """MB between the layers of network k at fp32, and of them those of normalisation and pooling."""
+    """MB between the layers of network k at fp32, and the part of normalisation and pooling."""
     return 4 * PARAMETERS[k] + batch * (10.1 * (k + 2) + k * k), PARAMETERS[k] / 2 + batch * (3 * (k + 2) + k * k)
 
 
@@ -95,11 +95,11 @@ def test_figures_and_tables_show_the_facts():
     assert [cell.strip() for cell in table.split("|")][3:7] == ["1", "10", "1", "2"]
     rows = world().workloads
     single = tables.sides.__wrapped__(replace(world(), workloads=rows[rows.batch == 1]))
-    assert len(single.splitlines()) == 2 + 2  # a processor a row, and no second one for the same batch size
+    assert len(single.splitlines()) == 2 + 2  # one row for each processor, and no second one for the same batch size
 
 
 @pytest.mark.slow
-def test_a_table_says_which_counts_are_those_of_one_run():
+def test_a_table_marks_the_counts_of_one_run():
     rows = world().workloads
     decided = replace(world(), workloads=rows.assign(path=rows.path.mask(rows.model == "lean", ONE_RUN)))
     lines = tables.everything.__wrapped__(decided).splitlines()

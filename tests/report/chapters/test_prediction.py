@@ -1,4 +1,4 @@
-"""The chapter on prediction: errors and one prediction by hand, and a chooser that says what the predictor does."""
+"""The chapter on prediction: errors and one prediction by hand, and a chooser that agrees with the predictor."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ from report.paper.predictions import Predictions
 
 PREDICTIONS = world().predictions
 RESNET = PREDICTIONS.counted[Key("resnet50", "3x224x224", 64, "bf16", False)]
-"""What 64 inputs ask for at 16 bits."""
+"""The demand of 64 inputs at 16 bits."""
 
 
 def device(name):
@@ -79,20 +79,20 @@ def row_of(found, name):
 
 
 @pytest.mark.parametrize("name", ["NVIDIA T4", "NVIDIA H100 SXM", "AWS Trainium2"])
-def test_the_chooser_says_what_the_predictor_does(name):
+def test_the_chooser_agrees_with_the_predictor(name):
     found = chooser.choices(world())
-    asked = found["calls"][f"resnet50,64,2,{INFERENCE}"]
+    demand = found["calls"][f"resnet50,64,2,{INFERENCE}"]
     # 64 inputs of 32 GFLOP, a tenth of them in a linear layer; half of 12 MB and 64 * 6.5 MB at fp32
-    terms = asked["terms"]
+    terms = demand["terms"]
     assert [terms[0], terms[2]] == pytest.approx([0.9 * 64 * 32e9, 0.1 * 64 * 32e9], rel=1e-3)
-    assert asked["footprint"] == pytest.approx((12e6 + 64 * 6.5e6) / 2, rel=1e-3)
+    assert demand["footprint"] == pytest.approx((12e6 + 64 * 6.5e6) / 2, rel=1e-3)
     row = row_of(found, name)
     # As a reader's page computes them
-    least = max(np.dot(terms[:3], row["least"][:3]), asked["footprint"] * row["least"][3])
+    least = max(np.dot(terms[:3], row["least"][:3]), demand["footprint"] * row["least"][3])
     likely = np.hypot(np.dot(terms, row["weights"]), row["host"] * terms[6])
     basis = PREDICTIONS.predictor.basis(device(name), "fp16", EAGER, INFERENCE)
-    told = basis.predict(RESNET)
-    assert (least, likely) == pytest.approx((told.least_s, told.likely_s), rel=1e-3)
+    prediction = basis.predict(RESNET)
+    assert (least, likely) == pytest.approx((prediction.least_s, prediction.likely_s), rel=1e-3)
     checked = {batch for batch, factor in row["within"].items() if factor == 1.3}
     assert checked == (set() if name == "AWS Trainium2" else {64})
 
@@ -138,7 +138,7 @@ def visit_to(place, browser, folder):
 
 
 @pytest.mark.browser
-def test_the_page_ranks_only_what_was_checked(browser, tmp_path):
+def test_the_page_ranks_only_checked_chips(browser, tmp_path):
     names = ["NVIDIA T4", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "AWS Trainium2"]
     made = replace(world(), chips=world().chips[world().chips.chip.isin(names)], machines=())
     visit = visit_to(chooser.chooser.__wrapped__(made).split("\n")[1], browser, tmp_path)
@@ -167,14 +167,14 @@ BASES = {
     "fast": ("its datasheet", 5, 1),
     "slow": ("its datasheet", 4, 40),
 }
-"""Chips: what their prediction comes from, the time in ms by the fit, and the least time, below which no call is."""
+"""Chips: the basis of their prediction, the time in ms by the fit, and the least time of any call."""
 
 
-def test_a_card_has_counts_the_roof_latencies_and_what_to_try():
+def test_a_card_has_counts_the_roof_latencies_and_advice():
     found = cards.cards(world(), {"resnet50": "residual", "gpt2_decode_512": "language"})
     # 100 GFLOP/s over 10 GB/s; an input takes 0.64 s alone and 4.096 / 8 = 0.512 s in a batch of 8
-    for said in ("32.0 GFLOP", "(ridge point at hand 10)", "640 ms", "batch size 8 (measured to be 1.3 times"):
-        assert said in found["resnet50"]
+    for part in ("32.0 GFLOP", "(ridge point at hand 10)", "640 ms", "batch size 8 (measured to be 1.3 times"):
+        assert part in found["resnet50"]
     assert "Batch" not in found["gpt2_decode_512"]
 
 
@@ -224,7 +224,7 @@ def test_an_untimed_chip_is_marked_and_chips_keep_their_order(browser, tmp_path)
         assert visit.page.locator(".card:visible code").all_inner_texts() == ["--models oak"]
         visit.page.reload()
         visit.page.wait_for_selector("[data-chooser=drawn]")
-    # From 10 / 1.25 = 8 ms and 7.2 ms on, no interval reaches that of the first, which ends at 6.25 ms
+    # From 10 / 1.25 = 8 ms and 7.2 ms on, no interval reaches the first one, which ends at 6.25 ms
     assert visit.page.locator(".chooser tr.tied").count() == 0
     # A link to a choice that the page does not have keeps the others
     visit.page.evaluate("location.hash = 'chooser?model=oak&batch=7&order=likely'")

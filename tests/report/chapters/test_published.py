@@ -41,13 +41,13 @@ TIMED = Value(2.0, low=1.5, high=2.5)
         (204, 0.5, Value(100.0), [("far", 200.0), ("near", 205.0)], "near"),
         (200, 0.5, Value(100.0), [("first", 200.0), ("second", 200.0)], "first"),
         (2.01, 0.005, TIMED, [], AGREES),
-        (2.4, 0.05, TIMED, [], OPEN),  # a timing leaves open what its interval holds
-        (2.54, 0.05, TIMED, [], OPEN),  # may have been 2.5
+        (2.4, 0.05, TIMED, [], OPEN),  # within the interval of a timing
+        (2.54, 0.05, TIMED, [], OPEN),  # could be 2.5
         (65.0, 0.5, Value(None), [("precision", 65.0)], "precision"),  # without ours only a cause makes a verdict
         (60.0, 0.5, Value(None), [("precision", 65.0)], ""),
     ],
 )
-def test_a_figure_is_ours_or_what_it_may_have_been_taken_for(printed, rounding, ours, causes, verdict):
+def test_a_figure_is_ours_or_has_a_likely_cause(printed, rounding, ours, causes, verdict):
     assert judge(printed, rounding, ours, causes) == verdict
 
 
@@ -98,7 +98,7 @@ def test_quantities_that_are_all_wrong_alike():
     rows = tables.of(whole().reference)
     footprints = [row for row in rows["models"] if row.quantity == "footprint"]
     assert {row.verdict for row in footprints} == {"summary"}
-    assert "Inception-v3" not in {row.subject for row in footprints}  # at which size of input is not said
+    assert "Inception-v3" not in {row.subject for row in footprints}  # its size of input is unknown
     # 270 GFLOP at 8.1 TFLOP/s take 33.3 ms; 33.33 s are printed
     assert {row.verdict for row in rows["step_estimates"] if row.quantity == "time"} == {"milliseconds"}
 

@@ -58,11 +58,11 @@ def test_conditions_have_to_agree_and_the_newest_software_counts():
     assert len(compared(replace(world(), published=replace(others, timings=timings)))) == 12
 
 
-@pytest.mark.parametrize(("kept_at", "batch", "light"), [((8,), 8, 0.064), ((), 64, 1.28)])
-def test_here_takes_the_largest_batch_at_which_memory_was_kept(kept_at, batch, light):
+@pytest.mark.parametrize(("batches", "batch", "light"), [((8,), 8, 0.064), ((), 64, 1.28)])
+def test_here_takes_the_largest_batch_with_memory_kept(batches, batch, light):
     machine = world().machine("cpu")
-    found = here(replace(machine, variants=machine.variants[machine.variants.batch.isin(kept_at)]))
-    assert (found.batch.number, found.kept.is_missing) == (batch, not kept_at)
+    found = here(replace(machine, variants=machine.variants[machine.variants.batch.isin(batches)]))
+    assert (found.batch.number, found.kept.is_missing) == (batch, not batches)
     assert found.light.number == pytest.approx(light)  # 8 * 10 ms * 0.8
 
 

@@ -82,8 +82,8 @@ def test_networks_above_a_roof_show_that_it_is_too_low():
     disturbed = replace(machine, roofs=machine.roofs.assign(**low))
     others = tuple(each for each in world().machines if each is not machine)
     # The six reach 62.5 or 125 GFLOP/s at batch size 8, broad 85, deep 125, tokens 80 at 1; lean 50 at most
-    told = {"roofs.above": 9}
-    assert wrong("utilisation", replace(world(), machines=(disturbed, *others)), told) == {}
+    paper = replace(world(), machines=(disturbed, *others))
+    assert wrong("utilisation", paper, {"roofs.above": 9}) == {}
 
 
 def test_facts_of_a_gpu_by_hand():
