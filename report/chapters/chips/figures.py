@@ -42,7 +42,7 @@ def _rows(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({
         "chip": found.chip + [" †" if inside else "" for inside in chips.on_chip(found)],
         "key": found.chip, "short": short, "kind": found.chip_kind.map(chips.KINDS), "year": found.year.astype(int),
-        "rate": found.precision + ", " + found.unit + " units", "precision": found.precision,
+        "rate": found.precision + ", " + found.unit + " units",
         "peak": found.peak_flop_per_s, "bandwidth": found.bandwidth_byte_per_s, "ridge": found.ridge_flop_per_byte,
         "unconfirmed": found.verified != "yes",
     })  # fmt: skip
