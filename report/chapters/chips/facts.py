@@ -58,11 +58,11 @@ class ChipDemand(Facts):
     networks: Value  #: networks counted at both batch sizes
     dies: Value  #: dies with a 16-bit rate and memory outside the chip
     large: Value  #: the larger batch size
-    whole_small: Value  #: dies where the median network is memory-bound at the smaller batch, by bytes that no fusion avoids
-    whole_large: Value  #: dies where the median network is memory-bound at the larger batch, by bytes that no fusion avoids
-    layers_small: Value  #: dies where it is memory-bound at the smaller batch, with the bytes between layers
-    layers_large: Value  #: dies where it is memory-bound at the larger batch, with the bytes between layers
-    intensity: Value  #: FLOP per byte of the median network at the smaller batch, by the bytes that no fusion avoids
+    whole_small: Value  #: dies where the median network is memory-bound at the smaller batch, by its compulsory bytes
+    whole_large: Value  #: dies where the median network is memory-bound at the larger batch, by its compulsory bytes
+    layers_small: Value  #: dies where the median network is memory-bound at the smaller batch, with bytes between layers
+    layers_large: Value  #: dies where the median network is memory-bound at the larger batch, with bytes between layers
+    intensity: Value  #: FLOP per byte of the median network at the smaller batch, by its compulsory bytes
 
 
 class Precision(Facts):
