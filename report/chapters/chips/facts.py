@@ -60,8 +60,8 @@ class ChipDemand(Facts):
     large: Value  #: the larger batch size
     whole_small: Value  #: dies where the median network is memory-bound at the smaller batch, by its compulsory bytes
     whole_large: Value  #: dies where the median network is memory-bound at the larger batch, by its compulsory bytes
-    layers_small: Value  #: dies where the median network is memory-bound at the smaller batch, with bytes between layers
-    layers_large: Value  #: dies where the median network is memory-bound at the larger batch, with bytes between layers
+    layers_small: Value  #: dies where the median network is memory-bound at the smaller batch, by its layers' bytes
+    layers_large: Value  #: dies where the median network is memory-bound at the larger batch, by its layers' bytes
     intensity: Value  #: FLOP per byte of the median network at the smaller batch, by its compulsory bytes
 
 
