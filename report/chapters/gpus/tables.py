@@ -29,19 +29,15 @@ def traces(paper: Paper) -> str:
     rows = []
     for trace in paper.traces:
         parts = operator_groups.traced(trace.operators, roof_of(paper.chips, trace.devices[0].chip))
-        total_s = parts.time_s.sum()
-        span_s = sum(step.span_s for step in trace.steps)
+        total_s, span_s = parts.time_s.sum(), sum(step.span_s for step in trace.steps)
         if not total_s or not span_s:  # nothing ran in its steps
             continue
-        first = trace.devices[0]
-        longest = parts.iloc[0]
-        rows.append(
-            (
-                escape(first.network or NONE), escape(short_name(first.chip or first.device_name or NONE)),
-                si(span_s / len(trace.steps), "s"), percent(1 - sum(step.busy_s for step in trace.steps) / span_s),
-                percent(1 - parts.uncounted_s.sum() / total_s), longest.kind, percent(longest.share),
-                known(longest.roof_share, percent),
-            )
-        )  # fmt: skip
+        first, longest = trace.devices[0], parts.iloc[0]
+        rows.append([
+            escape(first.network or NONE), escape(short_name(first.chip or first.device_name or NONE)),
+            si(span_s / len(trace.steps), "s"), percent(1 - sum(step.busy_s for step in trace.steps) / span_s),
+            percent(1 - parts.uncounted_s.sum() / total_s), longest.kind, percent(longest.share),
+            known(longest.roof_share, percent),
+        ])  # fmt: skip
     header = "Network | Chip | On the GPU > | Idle > | Counted > | Longest | Of the time > | Of the roof >"
     return markdown_table(header, display.required(rows, SOURCE.command))

@@ -93,12 +93,10 @@ def pair(paper: Paper) -> alt.ConcatChart:
     for column, title, unit in (("flop", "FLOP", "FLOP"), ("byte", "bytes", "B"), ("bound_s", "least time", "s")):
         sums = kinds.groupby("name")[column].sum()
         x = LinearAxis.around(sums, pixels=width, title=title, unit=unit, format="~s", ticks=2)
-        panels.append(
-            forms.stacked_bars(
-                kinds, "name", "layer_kind", column, theme.LAYER_COLORS, x, step=24, labels=not panels,
-                tooltip=[("name", "network", ""), ("layer_kind", "kind", ""), (column, title, unit)],
-            )
-        )  # fmt: skip
+        panels.append(forms.stacked_bars(
+            kinds, "name", "layer_kind", column, theme.LAYER_COLORS, x, step=24, labels=not panels,
+            tooltip=[("name", "network", ""), ("layer_kind", "kind", ""), (column, title, unit)],
+        ))  # fmt: skip
     description = "FLOP, bytes and least time of MobileNet-v2 and ResNet-18 by kind of layer, as stacked bars."
     return alt.concat(*panels, name="networks-pair", description=description)
 

@@ -63,9 +63,8 @@ def everything(paper: Paper) -> str:
         name = row.model.rpartition(":")[2]
         keys = [key for start, key in SOURCES.items() if name.startswith(start)]
         source = cited(keys[-1]) if keys else NONE
-        lines.append(
-            [escape(row.name), escape(row.family), row.input_shape.replace("x", " × "), *_demands(row, beyond), source]
-        )
+        shape = row.input_shape.replace("x", " × ")
+        lines.append([escape(row.name), escape(row.family), shape, *_demands(row, beyond), source])
     return markdown_table(f"Network | Family | Input > | {HEADER} | Source", lines)
 
 

@@ -55,12 +55,11 @@ def ratios(paper: Paper) -> alt.ConcatChart:
     if kinds := _kinds(paper):
         ends = [value for kind in kinds for value in kind.values() if isinstance(value, float)]
         of_kinds = LogAxis.around(ends, pixels=width, title="backward over forward")
-        ticks = {"FLOP": "flop", "bytes": "byte"}
-        ratio = "time", "low", "high"
         step = max(STEP_OF_RATIOS, STEP_OF_RATIOS * len(rows) / len(kinds))  # as high as the left panel, if names fit
-        panels.append(
-            forms.dots(pd.DataFrame(kinds), "kind", ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step)
-        )
+        panels.append(forms.dots(
+            pd.DataFrame(kinds), "kind", ("time", "low", "high"), of_kinds, ticks={"FLOP": "flop", "bytes": "byte"},
+            title="Kinds of layer", step=step,
+        ))  # fmt: skip
     most, least = rows.iloc[0], rows.iloc[-1]
     description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
     return alt.concat(*panels, name="training-ratios", description=description)
