@@ -101,8 +101,11 @@ def _of_networks(paper: Paper) -> tuple[Ours, Others]:
     same = count_of(ours.same_parameters or 0)
     scores_of_ours = Ours(count_of(ours.models, "models"), count_of(ours.equal), same, exact(ours.count_s, "s"))
     worst, best = extremes(others, "right")
-    ends = (part for row in (best, worst) for part in (Name(program_name(row.program)), count_of(row.right)))
-    return sourced(scores_of_ours, source), sourced(Others(count_of(len(others), "programs"), *ends), source)
+    compared = Others(
+        count_of(len(others), "programs"), Name(program_name(best.program)), count_of(best.right),
+        Name(program_name(worst.program)), count_of(worst.right),
+    )  # fmt: skip
+    return sourced(scores_of_ours, source), sourced(compared, source)
 
 
 def _of_cases(paper: Paper) -> Cases:

@@ -1,4 +1,4 @@
-"""Tables of latency: how predictors rank networks, and all latencies."""
+"""The table of all latencies."""
 
 from report import display
 from report.chapters.latency.facts import COMMAND, timed_here

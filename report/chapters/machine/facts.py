@@ -1,4 +1,4 @@
-"""The machine at hand with its software, and whether there are others."""
+"""The machine at hand with its software, and whether other machines were measured."""
 
 from dataclasses import replace
 
@@ -36,6 +36,6 @@ def of(paper: Paper) -> Machines:
     at_hand = AtHand(
         Name(machine.name), exact(environment.threads), Name(environment.torch),
         Name(environment.python), Name(virtual), exact(sum(map(len, flagged))),
-        replace(loaded, source=Source(f"machines/{machine.folder}/runs.csv", "flags")),  # nothing is to be measured
+        replace(loaded, source=Source(f"machines/{machine.folder}/runs.csv", "flags")),  # without a command
     )  # fmt: skip
     return sourced(Machines(len(paper.machines) > 1, at_hand), source)

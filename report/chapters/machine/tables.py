@@ -1,4 +1,4 @@
-"""The machines that were measured."""
+"""The table of the measured machines."""
 
 from report import display
 from report.markdown import escape, si

@@ -49,7 +49,7 @@ class NetworkKinds(Facts):
 
 
 class NetworkBatching(Facts):
-    """ResNet-18 from batch size 1 to the largest that at least half of the networks were counted at."""
+    """ResNet-18 from batch size 1 to the largest one counted for at least half of the networks."""
 
     large: Value  #: The largest batch size counted for at least half of the networks.
     parameters: Value  #: Share of parameters in the bytes of all layers of ResNet-18 at batch size 1.
@@ -206,7 +206,7 @@ def on_roof(paper: Paper, kind: str) -> OnRoof:
 
 
 def memory_bound(paper: Paper, kind: str, byte: str, batch: int = 1) -> pd.DataFrame:
-    """Return the networks below the ridge point of the processor or GPU; none without a roof."""
+    """Return the networks below the ridge point of the processor or GPU; no rows without a roof."""
     found = roof_of(paper, kind)
     rows = at_batch(paper, batch, counted_at(paper, found[1]) if found else BASE_PRECISION)
     return rows[rows[BYTES[byte]] * (found[2].ridge_flop_per_byte if found else 0) > rows.forward_flop]

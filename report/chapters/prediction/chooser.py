@@ -44,8 +44,8 @@ def choices(paper: Paper) -> dict[str, Any]:
 
     - ``batches``: the batch sizes of at least half as many models as the most frequent one; ``widths``: the bytes of an
       element by precision.
-    - ``rates``, by precision, phase and sort of network: a row a device; ``within`` is the factor of the 90 % interval
-      by batch size, ``factors`` tells whether the factors of networks count.
+    - ``rates``, by precision, phase and sort of network: one row per device. ``within`` is the factor of the 90 %
+      interval by batch size, ``factors`` whether the factors of networks count.
     - ``calls``, by model, batch size, bytes of an element and phase; ``factor`` is the network's on the device's part.
     - ``measured``: times by place of device, model, batch size, precision and phase.
     """

@@ -1,4 +1,4 @@
-"""Printed figures of five studies, held against our counts, datasheets and timings.
+"""Printed figures of five studies, compared with our counts, datasheets and timings.
 
 A figure agrees with ours within its rounding, or 1 % if that is more. Otherwise it is compared with numbers that the
 study may have taken for it: first as closely, then within 3 %.
@@ -35,7 +35,7 @@ VERDICTS = {
     "misprint": "bandwidth times time", "network": "another network's count", "counters": "what counters saw",
     "forward": "multiply-adds, forward alone", "milliseconds": "milliseconds", UNKNOWN: "not known",
 }  # fmt: skip
-"""In the tables' words; the chapter explains them."""
+"""The words of the tables, which the chapter explains."""
 
 MEBI = 1024**2 / 1000**2
 USUAL_SHAPE, USUAL_BATCH, NUMBER_BYTE = "3x224x224", 32, 4

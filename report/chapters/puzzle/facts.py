@@ -19,7 +19,7 @@ from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated
 LIGHT, HEAVY = STORY
 
 SIXTEEN_BITS, CONTROL = "fp16", "fp64"
-"""The precisions of the puzzle and of its control, with expensive arithmetic on most GPUs."""
+"""The precisions of the puzzle, and of a control where arithmetic is expensive on most GPUs."""
 
 
 class Needs(Facts):
