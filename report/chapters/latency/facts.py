@@ -40,8 +40,8 @@ class Timed:
 
     ``rows`` has ``model``, ``name``, ``label`` (the name, empty for an identifier), ``batch``, the columns of
     ``PREDICTORS`` (bytes at ``precision``), ``latency_s`` of a call with its ends ``latency_low_s`` and
-    ``latency_high_s``, ``input_s`` (the time of one input) and ``throughput_per_s``. ``batches`` are those that figures
-    show: none if each network has its own batch size.
+    ``latency_high_s``, ``input_s`` (the time of one input) and ``throughput_per_s``. ``batches`` are in
+    the figures: none if each network has its own batch size.
     """
 
     name: str
@@ -166,7 +166,7 @@ class LatencyBatching(Facts):
     first: Value  #: Smallest common batch size.
     peak: Value  #: Common batch size with the highest typical throughput.
     last: Value  #: Largest common batch size.
-    peak_over_first: Value  #: Throughput at the peak over that at the smallest batch.
+    peak_over_first: Value  #: Throughput at the peak over the throughput at the smallest batch.
     last_over_peak: Value  #: Throughput at the largest batch over the throughput at the peak, if they differ.
 
 

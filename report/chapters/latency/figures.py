@@ -107,7 +107,7 @@ def ranks_by_batch(paper: Paper) -> alt.ConcatChart:
         for timed in (timed_here(paper), timed_gpu(paper)) if timed
         for batch in timed.batches if len(timed.at(batch)) >= FEWEST
     ]  # fmt: skip
-    description = "Rank correlations of measured times and counted quantities, a matrix a batch size."
+    description = "Rank correlations of measured times and counted quantities, a matrix for each batch size."
     panels = display.required(panels, COMMAND)
     return alt.concat(*panels, columns=2, name="latency-ranks-by-batch", description=description)
 
@@ -141,7 +141,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
         title = name if len(swept) > 1 else ""
         color = by_color("name", theme.accents(rows.name), legend=None)
         panels.append(curves(rows, "batch", "rate", axis, color, width, title))
-    panels, description = display.required(panels, COMMAND), "Throughput against batch size, a line a network."
+    panels, description = display.required(panels, COMMAND), "Throughput against batch size, a line for each network."
     return alt.concat(*panels, name="throughput", description=description)
 
 

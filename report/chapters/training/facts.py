@@ -94,8 +94,8 @@ class Groups(Facts):
 
 class Counters(Facts):
     machine: Name  #: the machine with hardware counters
-    read: Value  #: bytes read from DRAM over those that operators read
-    written: Value  #: bytes written to DRAM over those that operators write
+    read: Value  #: bytes read from DRAM over the bytes that operators read
+    written: Value  #: bytes written to DRAM over the bytes that operators write
 
 
 class TrainingGpus(Facts):

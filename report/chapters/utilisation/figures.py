@@ -154,7 +154,7 @@ def throughput(paper: Paper) -> alt.ConcatChart:
             *(end_names(ends, "network", x("batch"), y("ratio")) if panels else []),
             title=title, width=width, height=y.pixels,
         ))  # fmt: skip
-    description = f"Throughput by batch size over that at batch size {small} for {len(order)} networks."
+    description = f"Throughput of {len(order)} networks by batch size, relative to batch size {small}."
     return alt.concat(*panels, name="utilisation-throughput", description=description)
 
 

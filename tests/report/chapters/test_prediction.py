@@ -147,7 +147,7 @@ def test_the_page_ranks_only_checked_chips(browser, tmp_path):
         "() => document.querySelector('.chooser [role=status]').textContent.startsWith('ResNet')"
     )
     rows = visit.page.locator(".chooser tbody tr:not([hidden]) th").all_inner_texts()
-    # By time those that are checked: 2250, 989 and 65 TFLOP/s at 16 bits
+    # The checked ones by time: 2250, 989 and 65 TFLOP/s at 16 bits
     assert [name[:9] for name in rows] == ["NVIDIA B2", "NVIDIA H1", "NVIDIA T4", "AWS Train"]
     assert visit.page.locator(".chooser tr.unranked td").last.inner_text() == "extrapolated"
     assert visit.page.locator(".card:visible").get_attribute("id") == "card-resnet50"

@@ -14,7 +14,7 @@ from report.chapters.utilisation.facts import batch_sizes, gap_terms
 PARAMETERS = (8, 1, 7, 2, 6, 3)
 SIX = range(6)
 SHARE = [0.3 + 0.05 * k for k in SIX]
-"""The operating system's share at 64, ten times that at 1."""
+"""The operating system's share at 64, ten times the share at 1."""
 GAIN = [2 + k / 10 for k in SIX]
 LOWER = [3 + k / 10 for k in SIX]
 
