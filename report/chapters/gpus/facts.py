@@ -83,8 +83,6 @@ class Change(Facts):
 
 
 class Fused(Facts):
-    """Who gains from a compiler: networks by the share of their bytes that layers without products move."""
-
     least: Value  #: Gain from a compiler, of the networks with the smallest share of bytes outside products.
     most: Value  #: Gain from a compiler, of the networks with the largest share of bytes outside products.
 
@@ -116,8 +114,6 @@ class GpuCalculation(Facts):
 
 
 class GpuProblems(Facts):
-    """Answers of the problems, for the network of the calculation."""
-
     double_peak_total: Value  #: Time of the network by the sum on a GPU with twice the peak.
     double_peak: Value  #: Gain of the network from twice the peak, by the sum.
     no_bytes: Value  #: Gain of the network if layers without products moved nothing, by the sum.

@@ -49,8 +49,6 @@ class NetworkKinds(Facts):
 
 
 class NetworkBatching(Facts):
-    """ResNet-18 from batch size 1 to the largest one counted for at least half of the networks."""
-
     large: Value  #: The largest batch size counted for at least half of the networks.
     parameters: Value  #: Share of parameters in the bytes of all layers of ResNet-18 at batch size 1.
     parameters_large: Value  #: Share of parameters in these bytes at the largest batch size.
@@ -90,8 +88,6 @@ class Pair(Facts):
 
 
 class Crossing(Facts):
-    """The smallest batch of ResNet-18 that is compute-bound on the GPU."""
-
     flop: Value  #: FLOP of one image in ResNet-18.
     parameters: Value  #: Bytes of the parameters of ResNet-18, at the GPU's precision.
     input: Value  #: Bytes of an image and its output.

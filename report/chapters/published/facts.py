@@ -12,8 +12,6 @@ from report.stats.value import Name, Source, Value, count_of, exact
 
 
 class Causes(Facts):
-    """Printed figures that differ from ours by the most frequent errors, and without a known error."""
-
     sparse: Value  #: figures that are sparse peaks
     operations: Value  #: figures that are FLOP of more than products
     summary: Value  #: figures that are torchsummary's total, in MiB, as footprints

@@ -46,8 +46,6 @@ class Control(Facts):
 
 
 class Bounds(Facts):
-    """Both networks on paper, on the GPU with the most networks timed; times are of one image."""
-
     device: Name  #: The GPU with the most networks timed.
     peak: Value  #: The GPU's peak at 16 bits.
     bandwidth: Value  #: The GPU's bandwidth.
@@ -64,8 +62,6 @@ class Bounds(Facts):
 
 
 class PuzzleHere(Facts):
-    """Both networks on a measured machine, at their largest common batch size."""
-
     machine: Name  #: The measured machine.
     batch: Value  #: The largest common batch size of both networks.
     light: Value  #: Latency of MobileNet-v2.
