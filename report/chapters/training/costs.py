@@ -77,7 +77,7 @@ SUMMED = [
 def kinds(paper: Paper, machine: Machine | None) -> pd.DataFrame:
     """Return one row per network and kind of layer: sums of ``layers``, and their shares of the network's sums.
 
-    ``time_ratio``, ``flop_ratio`` and ``byte_ratio`` are backward over forward; ``byte_ratio`` has the bytes that operators move.
+    ``time_ratio``, ``flop_ratio`` and ``byte_ratio`` (of the bytes that operators move) are backward over forward.
     """
     rows = layers(paper, machine).reindex(columns=["model", "layer_kind", *SUMMED])
     sums = rows.groupby(["model", "layer_kind"])[SUMMED].sum().astype(float).reset_index()
