@@ -187,7 +187,8 @@ def traced_roofs(paper: Paper) -> alt.ConcatChart:
     rows = display.required(traced.kinds(paper))
     rows = rows[(rows.network == traced.VIDEO) & (rows.flop_per_s > 0) & (rows.share >= traced.SEEN)]
     rows = display.required(rows)
-    drawn = [DrawnRoof.of(roof) for each in traced.roofs(paper) if (roof := each.at(traced.PRECISION))]
+    roofs = [roof.at(traced.PRECISION) for roof in traced.roofs(paper)]
+    drawn = [DrawnRoof.of(roof) for roof in roofs if roof]
     reach = [rows.intensity.min() / 2, rows.intensity.max()]
     plane = Plane.over(drawn, theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 6)
     panels = []

@@ -138,7 +138,8 @@ def of(paper: Paper) -> OtherMemory:
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
         median_of(timed.gain), most, Name(layers.network.iloc[0]),
-        *(exact(layers[column].sum() / layers[f"{column}_other"].sum()) for column in ("least_s", "time_s")),
+        exact(layers.least_s.sum() / layers.least_s_other.sum()),
+        exact(layers.time_s.sum() / layers.time_s_other.sum()),
         *(KindOfMemory(exact(of_kind.gain[kind]), exact(of_kind.roof_share[kind], "%"))
           for kind in ("activation", "depthwise convolution")),
     )  # fmt: skip
