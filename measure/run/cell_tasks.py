@@ -35,6 +35,7 @@ from measure.run.request import Request
 from measure.run.task import AFTER, Columns, Failure, RunCache, Task, Tier
 from measure.timing import calls
 from measure.timing.sampling import Sampling, Timing
+from measure.timing.variant_setup import process_variables
 from measure.traces import store as traces
 from measure.traces.store import TraceRows
 
@@ -56,7 +57,7 @@ class CellTask(Task):
 
     @property
     def variables(self) -> dict[str, str]:
-        return variants.process_variables(self.cell.variant)
+        return process_variables(self.cell.variant)
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from measure.machine import settings
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.call import Call, held_tensors, torch_dtype
+from measure.timing import variant_setup
 from measure.timing.sampling import Sampling, Timing, sample
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, run_first_call
 
@@ -58,19 +59,17 @@ def prepare(device: Device, model: Model, cell: Cell) -> "Forward | TrainingStep
 
     Raises NotImplementedError if the device lacks the precision or the variant does not fit the model.
     """
-    is_autocast, parts = variants.is_autocast(cell.variant), variants.parts_of(cell.variant)
-    for part in parts:
-        part.begin(device.kind, cell.precision)
+    variant_setup.begin(cell.variant, device.kind, cell.precision)
     device.refuse_emulation(cell.precision)
     device.allow_tf32(cell.precision == TF32)
     held = settings.wanted(cell.precision == TF32)
-    for part in parts:
+    for part in variants.parts_of(cell.variant):
         held |= part.settings
+    is_autocast = variants.is_autocast(cell.variant)
     dtype = torch_dtype(FULL_PRECISION if is_autocast else stored_as(cell.precision))
     call = catalog.prepare(model, cell.batch, device.torch_name, dtype)
     settings.apply(held)  # an own module or its network may have set any of them
-    for part in parts:
-        call = part.change(call, model)
+    call = variant_setup.change(cell.variant, call, model)
     autocast = torch_dtype(cell.precision) if is_autocast else None
     forward = Forward(call.network, call.inputs, call.keywords, device.kind, autocast, held)
     return TrainingStep(forward, model, variants.uses_adam(cell.variant)) if cell.phase == STEP else forward

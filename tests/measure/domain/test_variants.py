@@ -1,21 +1,7 @@
-import ctypes.util
-import os
-import platform
-import subprocess
-import sys
-import threading
-
 import pytest
-from helpers.places import ROOT
 
 from measure.domain import variants
 from measure.errors import UserError
-from measure.models.call import Call
-
-
-def begin(name, device_kind):
-    (variant,) = variants.parts_of(name)
-    variant.begin(device_kind, "fp32")
 
 
 def test_a_variant_has_one_name_with_its_parts_in_order():
@@ -36,102 +22,7 @@ def test_unknown_variants_and_second_names_of_a_cell_are_refused():
         ("fast", "compile+fast", "compile,cold", "", "compile+"),
         ("cold+cold", "eager+eager", "eager+cold"),
     )
-    for texts, said in ((unknown, "is not one of eager, autocast"), (twice, "joins a part twice")):
+    for texts, reason in ((unknown, "is not one of eager, autocast"), (twice, "joins a part twice")):
         for text in texts:
-            with pytest.raises(UserError, match=f"--variants: .* {said}"):
+            with pytest.raises(UserError, match=f"--variants: .* {reason}"):
                 variants.canonical_name(text)
-
-
-ASK = """
-import ctypes, resource, sys
-from measure.domain.variants import keep_memory
-
-library, faults = ctypes.CDLL(None), []
-library.malloc.restype, library.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-if sys.argv[1] == "kept":
-    keep_memory("cpu", "fp32")
-for _ in range(10):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    block = library.malloc(64 * 2**20)
-    ctypes.memset(ctypes.c_void_p(block), 1, 64 * 2**20)
-    library.free(block)
-    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-print(min(faults))
-"""
-"""Tells the page faults of a block that is allocated, written and freed, in a process of its own."""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than GNU's")
-def test_memory_that_is_kept_causes_no_page_faults():
-    # 64 MiB are 32 pages if they are huge ones of 2 MiB, and more of any other size.
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "LD_"))}
-    programs = [[sys.executable, "-c", ASK, how] for how in ("default", "kept")]
-    default, kept = (int(subprocess.check_output(program, env=plain, cwd=ROOT)) for program in programs)
-    assert kept < 1 <= 32 <= default
-
-
-@pytest.mark.parametrize(
-    ("name", "library", "file"),
-    [
-        ("jemalloc", "jemalloc", "libjemalloc.so.2"),
-        ("tcmalloc", "tcmalloc_minimal", "libtcmalloc_minimal.so.4"),
-        ("tcmalloc", "tcmalloc", "libtcmalloc.so.4"),  # whole, where the minimal one is missing
-    ],
-)
-def test_an_allocator_must_be_installed_and_loaded_first(monkeypatch, tmp_path, name, library, file):
-    def refusal(device="cpu"):
-        with pytest.raises(NotImplementedError) as caught:
-            begin(name, device)
-        return str(caught.value)
-
-    def load(*files):
-        # A link leads to a file, which /proc/self/maps names
-        line = "7f0000000000-7f0000001000 r-xp 00000000 08:01 42    /usr/lib/x86_64-linux-gnu/{}.5.9\n"
-        (tmp_path / "maps").write_text("".join(map(line.format, files)))
-
-    monkeypatch.setattr(variants, "MAPPED", tmp_path / "maps")
-    monkeypatch.setattr(ctypes.util, "find_library", {}.get)
-    load("libc.so.6", "libother.so.1")
-    assert variants.process_variables(name) == {}
-    assert f"{name} is not installed: on Debian, apt install lib{name}" in refusal()
-    monkeypatch.setattr(ctypes.util, "find_library", {"tcmalloc": "libtcmalloc.so.4", library: file}.get)
-    assert f"{name} was not loaded into the process" in refusal()
-    monkeypatch.setenv("LD_PRELOAD", "liba.so libb.so")  # what is loaded first in any case
-    assert variants.process_variables("channels_last") == {}
-    assert variants.process_variables(f"channels_last+{name}") == {"LD_PRELOAD": f"{file} liba.so libb.so"}
-    load("libc.so.6", file)
-    begin(name, "cpu")
-    assert "torch keeps the memory of cuda" in refusal("cuda")
-
-
-def test_only_nvidia_tunes_and_only_the_gnu_library_keeps_memory(monkeypatch):
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    with pytest.raises(NotImplementedError, match="only the GNU C library's allocator"):
-        begin("kept_memory", "cpu")
-    with pytest.raises(NotImplementedError, match="on NVIDIA's GPUs, not on mps"):
-        begin("cudnn_benchmark", "mps")
-    begin("cudnn_benchmark", "cuda")
-    (tuned,) = variants.parts_of("cudnn_benchmark")
-    assert tuned.settings == {"torch.backends.cudnn.benchmark": True}
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
-@pytest.mark.parametrize("file", ["libtcmalloc.so.4", "libjemalloc.so.2", "libmimalloc.so.2"])
-def test_the_c_library_does_not_keep_another_allocators_memory(monkeypatch, tmp_path, file):
-    address = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value
-    lines = [
-        "7000-8000 r-xp 00000000 08:01 4 /usr/bin/python",
-        f"{address - 64:x}-{address + 64:x} r-xp 0 08:01 5 /lib/{file}",
-    ]
-    (tmp_path / "maps").write_text("\n".join([*lines, "ffffffff600000-ffffffff601000 --xp 00000000 00:00 0"]))
-    monkeypatch.setattr(variants, "MAPPED", tmp_path / "maps")
-    with pytest.raises(NotImplementedError, match=f"{file} serves this process's memory"):
-        begin("kept_memory", "cpu")
-
-
-def test_compiling_leaves_no_semaphore_when_it_is_killed(monkeypatch):
-    torch, tqdm = pytest.importorskip("torch"), pytest.importorskip("tqdm").tqdm
-    monkeypatch.setattr(tqdm, "_lock", None, raising=False)
-    (compiling,) = variants.parts_of("compile")
-    compiling.change(Call(torch.nn.Linear(2, 2), (torch.ones(1, 2),)), None)
-    assert isinstance(tqdm.get_lock(), type(threading.RLock()))  # the default is a semaphore of the system as well

@@ -8,12 +8,11 @@ import torch
 from helpers.cells import cell
 from helpers.small_network import network as small
 
-from measure.domain import variants
 from measure.domain.models import IMAGE, Model
 from measure.machine import devices
 from measure.models import catalog
 from measure.models.call import cast
-from measure.timing import calls
+from measure.timing import calls, variant_setup
 from measure.timing.sampling import Sampling
 
 HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
@@ -99,11 +98,11 @@ def test_channels_last_lays_weights_and_images_out_by_pixel():
 
 def test_kept_memory_is_requested_before_the_network_is_built(monkeypatch):
     asked = []
-    monkeypatch.setattr(variants.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(variant_setup.platform, "libc_ver", lambda: ("glibc", "2.36"))
     library = SimpleNamespace(
         mallopt=lambda parameter, value: asked.append(f"keep {parameter} {value}") or 1, malloc=None
     )
-    monkeypatch.setattr(variants.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(variant_setup.ctypes, "CDLL", lambda name: library)
     original = catalog.prepare
     monkeypatch.setattr(catalog, "prepare", lambda *about: asked.append("build") or original(*about))
     prepare()
