@@ -35,7 +35,7 @@ from measure.domain.records import Environment, KernelTime, OperatorTime, Profil
 from measure.domain.schema import TABLES
 from measure.domain.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
-from measure.run.task import KILLED
+from measure.run.tasks import KILLED
 from roofwright.command_line import INTERRUPTED
 
 NETWORKS = (  # without roofs: one measured under load is measured again, and so changes by right

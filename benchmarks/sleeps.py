@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from measure import __main__ as command
 from measure.machine import devices
-from measure.run.cell_tasks import CellTask
+from measure.run.tasks import CellTask
 from measure.timing import calls
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch

@@ -19,11 +19,10 @@ from measure.domain.words import PRECISION_BYTE, STEP
 from measure.domain.workload_records import Workload
 from measure.profiling.profile import FEWEST_STEPS, PLAIN, PROFILED_S
 from measure.run import plan, runner
-from measure.run.cell_tasks import CellTask, ProfileTask, RoundTask
 from measure.run.estimate import MemoryFit
 from measure.run.processes import origin
-from measure.run.sections import RoofTask
-from measure.run.task import RunCache
+from measure.run.storing import RunCache
+from measure.run.tasks import CellTask, ProfileTask, RoofTask, RoundTask
 from measure.run.worker import BudgetSpent, needs_fresh
 from measure.timing.sampling import sample
 from measure.timing.stopwatch import Stopwatch

@@ -24,7 +24,9 @@ from measure.run.estimate import MemoryFit
 from measure.run.plan import further_tasks, tasks_to_do
 from measure.run.request import Request, parse_threads
 from measure.run.runner import Summary, keep
-from measure.run.task import Failure, RunCache, Task, machine_folder
+from measure.run.sections import describe, put
+from measure.run.storing import RunCache, machine_folder
+from measure.run.tasks import Failure, Task
 from measure.run.worker import BudgetSpent, Worker
 from measure.timing.sampling import Sampling
 
@@ -256,11 +258,11 @@ class ClusterRun:
     def _keep(self, device: ReadyDevice, task: Task, outcome: Any) -> None:
         """Write an outcome, and print a line about it."""
         kind = self.kinds[device.environment.environment_id]
-        outcome = keep(kind.cache.put, task, outcome)
+        outcome = keep(partial(put, kind.cache), task, outcome)
         kind.done.add(task)
         kind.summary.count(task, outcome)
         ended = sum(len(each.done) for each in self.kinds.values())
-        _say(f"[{ended} of {ended + len(self.tasks)}] {device.place.name}: {task.label}: {task.describe(outcome)}")
+        _say(f"[{ended} of {ended + len(self.tasks)}] {device.place.name}: {task.label}: {describe(task, outcome)}")
 
     def _has_device(self, is_counting: bool) -> bool:
         """Start actors on places without one; return whether a ready device can do a task that is left in time."""

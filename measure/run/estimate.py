@@ -17,10 +17,10 @@ from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYT
 from measure.domain.workload_records import Workload
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.published.records import Chip
-from measure.run.cell_tasks import CellTask, RoundTask
 from measure.run.processes import FORKS, origin
 from measure.run.request import Request
-from measure.run.task import Failure, RunCache, Task
+from measure.run.storing import RunCache
+from measure.run.tasks import CellTask, Failure, RoundTask, Task
 from measure.run.worker import needs_fresh
 from measure.timing.sampling import Sampling, round_sampling
 

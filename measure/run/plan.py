@@ -7,10 +7,12 @@ from random import Random
 
 from measure.domain.records import Run
 from measure.domain.words import STEP
+from measure.run import sections
 from measure.run.estimate import DurationEstimate
+from measure.run.missing import Tier
 from measure.run.request import Request
-from measure.run.sections import SECTIONS
-from measure.run.task import AFTER, BEFORE, RunCache, Task, Tier
+from measure.run.storing import RunCache
+from measure.run.tasks import AFTER, BEFORE, Task, WorkloadTask
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ class Part:
 def missing_tasks(request: Request, cache: RunCache) -> list[Task]:
     """Return the tasks of a request that the cache lacks; with ``request.force`` all of them."""
     tasks: list[Task] = []
-    for name, section in SECTIONS.items():
+    for name, section in sections.SECTIONS.items():
         if name in request.sections:
             missing = section.missing(request, cache)
             tasks += missing
@@ -52,7 +54,7 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
     tiers: dict[Tier, list[Task]] = {tier: [] for tier in Tier}
     needed, longest_s = _needed(tasks, request, estimate), LONG_SHARE * request.budget_s
     for task in tasks:
-        tier = task.tier(request)
+        tier = sections.tier(task, request)
         if tier in MAY_BE_LONG and task not in needed and estimate.seconds(task) > longest_s:
             tier = Tier.LONG
         tiers[tier].append(task)
@@ -87,7 +89,7 @@ def _needed(tasks: Sequence[Task], request: Request, estimate: DurationEstimate)
     trained = [model for model in request.leading if model in request.training_models]
     needed: list[Task] = []
     for tier in (Tier.SECOND_CELLS, Tier.STEPS, Tier.PROFILES):
-        chosen = [task for task in tasks if task.tier(request) == tier and task.columns["model"] in leading]
+        chosen = [task for task in tasks if sections.tier(task, request) == tier and task.columns["model"] in leading]
         steps = [task for task in chosen if task.columns["phase"] == STEP]
         needed += [task for task in chosen if task not in steps]
         needed += [min(steps, key=estimate.seconds)] if steps and len(steps) == len(trained) else []
@@ -141,4 +143,4 @@ def _drawn(tasks: list[Task], draw: Random, cache: RunCache) -> list[Task]:
 
 def measures(request: Request) -> bool:
     """Return whether the request needs a machine, and not only counts."""
-    return any(SECTIONS[name].is_of_machine for name in request.sections)
+    return any(name != WorkloadTask.section for name in request.sections)

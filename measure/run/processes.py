@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from measure.machine.processor import content_of
 
 if TYPE_CHECKING:
-    from measure.run.task import Task
+    from measure.run.tasks import Task
 
 FORKS = platform.system() == "Linux"  # Windows cannot fork, and macOS's libraries do not survive it
 START_LIMIT_S, END_LIMIT_S = 300.0, 10.0  # for importing torch from a slow disk, and to end after the pipe has closed

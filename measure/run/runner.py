@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from measure.cache.table import UnreadableError
 from measure.domain.cell import Cell
 from measure.domain.values import duration
-from measure.run.cell_tasks import RoundTask
-from measure.run.task import Failure, Task
+from measure.run.sections import describe
+from measure.run.tasks import Failure, RoundTask, Task
 from measure.run.worker import BudgetSpent, Worker
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class RunProgress:
         if failed := isinstance(outcome, Failure):
             self._failures.append(outcome)
         if self._shows_tasks:
-            self.say(f"  [{self.done}/{self.total}] {task.label}: {task.describe(outcome)}", failed)
+            self.say(f"  [{self.done}/{self.total}] {task.label}: {describe(task, outcome)}", failed)
 
     def skip(self, task: Task) -> None:
         """Count a task off, such as a round that is skipped because an earlier one failed."""

@@ -24,7 +24,7 @@ from measure.machine import devices
 from measure.models import identity
 from measure.models.own_models import BrokenModelError, RaisedError
 from measure.run.processes import FORKS, START_LIMIT_S, EndedError, IsolatedProcess, Processes, oom_kills
-from measure.run.task import KILLED, Failure, Task
+from measure.run.tasks import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
 _log = logging.getLogger(__name__)

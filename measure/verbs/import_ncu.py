@@ -18,8 +18,9 @@ from measure.machine.environment import folder_name
 from measure.models import catalog
 from measure.profiling import ncu_csv, ncu_rep
 from measure.published.loose_csv import decode
-from measure.run.cell_tasks import HardwareCounterTask
-from measure.run.task import RunCache
+from measure.run.sections import put
+from measure.run.storing import RunCache
+from measure.run.tasks import HardwareCounterTask
 from measure.run.worker import IsolatedCalls
 from measure.verbs.flags import Verbs, add_verb, parse_count, parse_folder_name
 from roofwright.command_line import data_flag
@@ -74,7 +75,7 @@ def main(asked: argparse.Namespace) -> int:
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():
-        RunCache(Workloads(asked.data), folder, environment).put(task, counted)
+        put(RunCache(Workloads(asked.data), folder, environment), task, counted)
     print(f"{len(counted.kernels)} kernels of {model.name} at batch size {batch} into {folder.folder}")
     if counted.missing:
         print(f"not in the file, so unknown: {', '.join(counted.missing)}")

@@ -21,11 +21,12 @@ from measure.domain.values import duration, latency, plain, si
 from measure.domain.words import INFERENCE, LOADED, STEP, shape_name
 from measure.domain.workload_records import Workload
 from measure.models.identity import differences
+from measure.run.missing import cells_above_roof
 from measure.run.plan import Part
 from measure.run.request import Request
 from measure.run.runner import REASONS
-from measure.run.sections import cells_above_roof
-from measure.run.task import KILLED, RunCache, Task
+from measure.run.storing import RunCache
+from measure.run.tasks import KILLED, Task
 from measure.verbs.terminal import Line, Table, aligned
 
 TASK_KEYS: dict[str, Any] = {  # the keys of every task, with the value where a key does not apply

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
+from functools import partial
 from math import ceil, inf
 
 from measure.cache.folders import Workloads
@@ -23,10 +24,11 @@ from measure.machine.environment import current
 from measure.models.own_models import BrokenModelError
 from measure.profiling import ncu
 from measure.run import plan, runner
-from measure.run.cell_tasks import HardwareCounterTask, RoundTask
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.request import Request, parse_threads
-from measure.run.task import KILLED, RunCache, Task, machine_folder
+from measure.run.sections import put
+from measure.run.storing import RunCache, machine_folder
+from measure.run.tasks import KILLED, HardwareCounterTask, RoundTask, Task
 from measure.run.worker import Worker
 from measure.verbs import listing
 from measure.verbs.flags import check_writable, completion
@@ -90,7 +92,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
             while parts and not summary.left:
                 part, *later = parts
                 display.begin_part(part.title, part.tasks)
-                runner.run(part.tasks, worker, cache.put, display, deadline, summary=summary, **how)
+                runner.run(part.tasks, worker, partial(put, cache), display, deadline, summary=summary, **how)
                 reached = len(part.tasks) - summary.left
                 done.update(part.tasks[:reached])
                 left = [*part.tasks[reached:], *(task for each in later for task in each.tasks)]

@@ -39,11 +39,11 @@ from measure.machine.environment import current
 from measure.models.call import Call, copy_to_meta, held_tensors, refuse_hidden, torch_dtype
 from measure.roofs import roofs
 from measure.run import plan, runner
-from measure.run.cell_tasks import ProfileTask
 from measure.run.estimate import MemoryFit
 from measure.run.request import Request, parse_threads
-from measure.run.sections import RoofTask
-from measure.run.task import RunCache, Task, machine_folder
+from measure.run.sections import put
+from measure.run.storing import RunCache, machine_folder
+from measure.run.tasks import ProfileTask, RoofTask, Task
 from measure.run.worker import Worker, classify
 from measure.timing.calls import without_gradients
 from measure.timing.sampling import ROUND_SAMPLING, Sampling, Timing, sample
@@ -160,7 +160,7 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
     is_of_machine = tasks[0].is_of_machine
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
         progress.begin_part("measuring" if is_of_machine else "counts", tasks)
-        runner.run(tasks, worker, cache.put, progress, refusal=refusal)
+        runner.run(tasks, worker, partial(put, cache), progress, refusal=refusal)
 
 
 def read_answer(cache: RunCache, request: Request) -> ModelAnswer:

@@ -7,9 +7,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 from measure.cache.folders import Workloads
 from measure.cache.project import kept_by_hand
@@ -27,7 +27,8 @@ from measure.predicting.prediction_terms import CallWork, PredictedDevice, of_ch
 from measure.predicting.records import COUNTED, LANGUAGE, Coefficient
 from measure.predicting.timings import Key
 from measure.run import runner
-from measure.run.sections import WorkloadTask
+from measure.run.storing import store_counts
+from measure.run.tasks import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, parse_batch_size, parse_count
@@ -239,10 +240,9 @@ def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespa
         check_writable(asked.data)
         progress = runner.RunProgress(tasks, make_console(stderr=True))
         progress.say(f"Counting {' and '.join(task.model.name for task in tasks)}, once; this may take a minute")
-        cache = SimpleNamespace(workloads=home)
         with closing(Worker("cpu", 1, Sampling())) as worker, progress:
             progress.begin_part("counts", tasks)
-            runner.run(tasks, worker, lambda task, outcome: task.store(cache, outcome), progress)  # type: ignore[arg-type]
+            runner.run(tasks, worker, partial(store_counts, home), progress)
         for key in missing:
             counted.pop(key, None)
         counted |= _counted(asked.data)

@@ -5,17 +5,17 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from measure.domain.schema import file_of
-from measure.domain.values import si
 from measure.errors import as_called
 from measure.machine.device import Device
 from measure.published import add, count
 from measure.published.records import PublishedCount, PublishedTiming
 from measure.run import runner
-from measure.run.task import Failure, Task
+from measure.run.tasks import Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 from measure.verbs.flags import Verbs, add_verb, check_writable, parse_time
@@ -77,7 +77,7 @@ def count_published(flags: argparse.Namespace) -> int:
     try:
         with closing(Worker("cpu", 1, Sampling())) as worker, display:
             display.begin_part("counts", tasks)
-            summary = runner.run(tasks, worker, lambda task, found: task.store(flags.data, found), display, deadline)
+            summary = runner.run(tasks, worker, partial(_store, flags.data), display, deadline)
     except KeyboardInterrupt:
         print(f"\nStopped after {display.done} of {display.total}; to go on: {flags.command}")
         return INTERRUPTED
@@ -102,11 +102,8 @@ class PublishedCountTask(Task):
     def run(self, _device: Device, _sampling: Sampling, beat: Callable[[], None]) -> count.Rows:
         return count.count(self.name, self.input_size, beat)
 
-    def store(self, data: Any, outcome: count.Rows | Failure) -> None:
-        if isinstance(outcome, Failure):
-            outcome = PublishedCount(self.name, self.input_size, outcome.status, outcome.reason), []
-        count.add(data, *outcome)
 
-    def summary(self, result: count.Rows) -> str:
-        counted = result[0]
-        return si(counted.forward_flop or 0, "FLOP") + (f"; {counted.reason}" if counted.reason else "")
+def _store(data: Path, task: Any, outcome: count.Rows | Failure) -> None:
+    if isinstance(outcome, Failure):
+        outcome = PublishedCount(task.name, task.input_size, outcome.status, outcome.reason), []
+    count.add(data, *outcome)

@@ -11,9 +11,9 @@ from measure.domain.cell import Cell
 from measure.domain.latency import TimedCell, group_rounds
 from measure.domain.records import Run, Sample
 from measure.models import catalog
-from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 from measure.run.request import Request
-from measure.run.task import RunCache
+from measure.run.storing import RunCache
+from measure.run.tasks import HardwareCounterTask, ProfileTask, RoundTask
 
 
 def cell(model, batch=1, precision="fp32", variant="eager", phase="inference"):
@@ -21,11 +21,11 @@ def cell(model, batch=1, precision="fp32", variant="eager", phase="inference"):
 
 
 def inference_task(model, batch, precision, variant, number):
-    return InferenceTask(model, cell(model, batch, precision, variant), number)
+    return RoundTask(model, cell(model, batch, precision, variant), number)
 
 
 def training_task(model, batch, precision, variant, number):
-    return TrainingTask(model, cell(model, batch, precision, variant, "step"), number)
+    return RoundTask(model, cell(model, batch, precision, variant, "step"), number)
 
 
 def profile_task(model, batch, precision, variant, phase):

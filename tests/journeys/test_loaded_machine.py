@@ -10,7 +10,7 @@ from measure import __main__ as command
 from measure.cache.folders import MachineFolder
 from measure.domain.records import Run
 from measure.run import plan
-from measure.run.sections import RoofTask
+from measure.run.tasks import RoofTask
 from measure.run.worker import Worker
 from measure.timing.sampling import TimedSample, Timing
 from measure.verbs.listing import contents

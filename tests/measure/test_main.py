@@ -12,7 +12,7 @@ from helpers.places import ROOT
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
 from measure.domain.records import Environment, OperatorTime, Profile, Run, Sample
-from measure.run.task import KILLED
+from measure.run.tasks import KILLED
 from measure.run.worker import Worker
 from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample

@@ -9,7 +9,7 @@ from pathlib import Path
 import ray
 
 from measure.run.cluster import DeviceActor
-from measure.run.task import Failure
+from measure.run.tasks import Failure
 from measure.timing.sampling import TimedSample, Timing
 
 

@@ -8,7 +8,7 @@ from helpers.rows import counter_profile, profile, run, samples
 
 from measure.models import catalog
 from measure.run import plan
-from measure.run.task import KILLED
+from measure.run.tasks import KILLED
 
 TRAINED = {"training_models": catalog.find(["vgg11"]), "training_batch_sizes": [32]}
 A1, A64, V1, V64 = (f"{model} batch {batch} fp32" for model in ("alexnet", "vgg11") for batch in (1, 64))

@@ -13,7 +13,7 @@ from measure.published.records import Chip
 from measure.run import estimate
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.request import Request
-from measure.run.sections import RoofTask
+from measure.run.tasks import RoofTask
 
 NET = Model("net", "torchvision", "plain", (3, 2, 2))
 BACKWARD = {"backward_flop": 8_000_000_000, "backward_traffic_byte": 200_000_000}

@@ -10,7 +10,7 @@ from measure.domain.models import OWN, Model
 from measure.errors import UserError
 from measure.models.own_models import RaisedError
 from measure.run import processes
-from measure.run.task import KILLED
+from measure.run.tasks import KILLED
 from measure.run.worker import FunctionCall, IsolatedCalls
 
 pytestmark = pytest.mark.usefixtures("forked_workers")

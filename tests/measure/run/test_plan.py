@@ -15,11 +15,12 @@ from measure.cache.folders import MachineFolder, Workloads
 from measure.domain.words import STREAM_ARRAYS
 from measure.models import catalog
 from measure.run import plan
-from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 from measure.run.estimate import DurationEstimate
+from measure.run.missing import Tier
 from measure.run.request import Request
-from measure.run.sections import USUAL_SECTIONS, RoofTask, WorkloadTask
-from measure.run.task import Failure, RunCache, Tier
+from measure.run.sections import SECTIONS, USUAL_SECTIONS, put
+from measure.run.storing import RunCache
+from measure.run.tasks import Failure, HardwareCounterTask, ProfileTask, RoofTask, RoundTask, WorkloadTask
 
 TRAINED = {"training_models": catalog.find(["vgg11"]), "training_batch_sizes": [32]}
 A1, A64, V1, V64 = (f"{model} batch {batch} fp32" for model in ("alexnet", "vgg11") for batch in (1, 64))
@@ -40,7 +41,7 @@ def in_parts(request, *rows, **cache):
 
 
 def test_counts_and_roofs_come_first_and_counters_last():
-    request = asked("alexnet vgg11", (1, 64), plan.SECTIONS, rounds=2, **TRAINED)
+    request = asked("alexnet vgg11", (1, 64), SECTIONS, rounds=2, **TRAINED)
     tasks = to_do(request)
     kinds = [type(task) for task in tasks]
     assert set(kinds[: kinds.index(RoofTask)]) == {WorkloadTask}
@@ -48,7 +49,7 @@ def test_counts_and_roofs_come_first_and_counters_last():
     assert HardwareCounterTask not in kinds[:-5]
     assert "hardware-counters" not in USUAL_SECTIONS
     cells = {A1, A64, V1, V64, STEP}
-    timed = [task for task in tasks if isinstance(task, InferenceTask | TrainingTask | ProfileTask)]
+    timed = [task for task in tasks if isinstance(task, RoundTask | ProfileTask)]
     first = {f"{cell}, round 1" for cell in cells} | {f"operators of {cell}" for cell in cells}
     assert {task.label for task in timed[:10]} == first
     assert {task.label for task in timed[10:]} == {f"{cell}, round 2" for cell in cells}
@@ -72,7 +73,7 @@ def test_batch_sizes_that_share_a_gpu_process_stay_together():
     request = asked("alexnet vgg11", (1, 2, 4, 8), BOTH, ["fp32", "fp16"], rounds=2)
 
     def orders(device):
-        cells = [task for task in to_do(request, device=device) if isinstance(task, InferenceTask)]
+        cells = [task for task in to_do(request, device=device) if task.section == "inference"]
         groups = groupby(cells, key=lambda task: (task.round, task.model.name, task.cell.precision))
         return [tuple(task.cell.batch for task in group) for _, group in groups]
 
@@ -123,7 +124,7 @@ def test_one_cell_of_every_model_comes_before_the_second_of_any():
     sections = ["workload", "inference"]
     request = asked(f"{quick} {rest}", (1, 8), sections, ["fp32", "bf16"], rounds=2, budget_s=3600.0)
     tasks = to_do(request, seed=3)
-    cells = [task for task in tasks if isinstance(task, InferenceTask)][: len(request.models)]
+    cells = [task for task in tasks if task.section == "inference"][: len(request.models)]
     assert {task.model for task in cells} == set(request.models)
     assert {task.cell.batch for task in cells} == {1}
     # The quick selection is counted first, at both precisions; another model right before its cell.
@@ -190,7 +191,7 @@ def some(of):
 
 REQUESTS = st.builds(
     Request,
-    some(MODELS[:3]), some([1, 8, 64]), some(["fp32", "bf16"]), some(list(plan.SECTIONS)),
+    some(MODELS[:3]), some([1, 8, 64]), some(["fp32", "bf16"]), some(list(SECTIONS)),
     some(["eager", "channels_last", "autocast"]), st.lists(st.sampled_from(MODELS), unique=True), st.just([32]),
     rounds=st.integers(1, 3), quick=st.just(True),
 )  # fmt: skip
@@ -224,5 +225,5 @@ def test_an_ended_run_leaves_no_task_whatever_became_of_them(request):
     with tempfile.TemporaryDirectory() as folder:
         cache = RunCache(Workloads(Path(folder)), MachineFolder(Path(folder), "box"), ENVIRONMENT)
         for task in plan.tasks_to_do(request, cache):
-            cache.put(task, Failure("error", "no"))
+            put(cache, task, Failure("error", "no"))
         assert plan.tasks_to_do(request, cache) == []

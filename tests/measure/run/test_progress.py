@@ -16,7 +16,7 @@ from measure.run import runner
 from measure.run.plan import Part
 from measure.run.request import Request
 from measure.run.runner import RunProgress, Summary, lines, resumption
-from measure.run.task import Failure
+from measure.run.tasks import Failure
 from measure.timing.sampling import TimedSample, Timing
 from measure.verbs.listing import contents
 

@@ -1,6 +1,7 @@
 """A run of tasks: what it stores, skips and leaves. Workers answer from a list."""
 
 import dataclasses
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -22,8 +23,9 @@ from measure.profiling.ncu_csv import CountedCell, CountedKernel
 from measure.profiling.profile import CellProfile, SystemUse
 from measure.roofs.roofs import KernelTiming
 from measure.run import runner
-from measure.run.sections import RoofTask, WorkloadTask
-from measure.run.task import Failure, RunCache
+from measure.run.sections import put
+from measure.run.storing import RunCache
+from measure.run.tasks import Failure, RoofTask, WorkloadTask
 from measure.run.worker import BudgetSpent
 from measure.timing.sampling import TimedSample, Timing
 
@@ -57,11 +59,11 @@ def cache(tmp_path):
 
 def do(cache, outcomes):
     """Run tasks that end so; return the summary."""
-    return runner.run(list(outcomes), answers(outcomes.values()), cache.put, SILENT)
+    return runner.run(list(outcomes), answers(outcomes.values()), partial(put, cache), SILENT)
 
 
 def test_results_go_into_their_tables(cache, monkeypatch):
-    monkeypatch.setattr("measure.run.task.now", lambda: "2026-01-03T00:00:00+00:00")
+    monkeypatch.setattr("measure.run.storing.now", lambda: "2026-01-03T00:00:00+00:00")
     signature = {"recorded_at": "2026-01-03T00:00:00+00:00", **SITTING}
     counted = workload("alexnet")
     conditions = Conditions(load=0.25, clock_hz=1e9, throttle="power cap")

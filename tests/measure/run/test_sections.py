@@ -8,8 +8,7 @@ from helpers.rows import VERSION, roof_measurement, workload
 
 from measure.models import catalog
 from measure.run import plan
-from measure.run.sections import WorkloadTask
-from measure.run.task import KILLED
+from measure.run.tasks import KILLED, WorkloadTask
 
 KILL = {"status": KILLED.status}
 COUNTED = replace(workload("alexnet"), input_shape="3x224x224")

@@ -13,7 +13,7 @@ from helpers.cells import changed, inference_task, profile_task
 from measure.models import catalog
 from measure.run import processes, worker
 from measure.run.processes import IsolatedProcess
-from measure.run.sections import RoofTask, WorkloadTask
+from measure.run.tasks import RoofTask, WorkloadTask
 from measure.run.worker import BudgetSpent, Channel, Worker, classify, needs_fresh
 from measure.verbs.run_flags import make_sampling, parser
 

@@ -13,8 +13,7 @@ from helpers.cells import changed, inference_task, profile_task, training_task
 from measure.models import catalog
 from measure.run import worker
 from measure.run.processes import IsolatedProcess
-from measure.run.sections import WorkloadTask
-from measure.run.task import KILLED, Failure
+from measure.run.tasks import KILLED, Failure, WorkloadTask
 from measure.run.worker import BudgetSpent, Worker
 from measure.timing.sampling import Sampling
 

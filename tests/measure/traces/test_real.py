@@ -15,7 +15,8 @@ from measure.cache.traces import read_trace, trace_names
 from measure.domain.records import Environment
 from measure.models import catalog
 from measure.profiling.profile import CellProfile, read_recording, rows_of
-from measure.run.task import RunCache
+from measure.run.sections import put
+from measure.run.storing import RunCache
 
 TRACE = TESTS / "data" / "h100-vit-base-batch4.json.gz"
 
@@ -54,7 +55,7 @@ def test_a_profile_is_stored_as_an_imported_trace(tmp_path, capsys, committed):
     environment = Environment(**known | {"name": name, "torch": "2.9", "recorded_at": "2026-01-01"})
     cache = RunCache(Workloads(tmp_path), MachineFolder(tmp_path, "h100"), environment)
     for _ in range(2):  # measured again, it replaces itself
-        cache.put(task, CellProfile(3, 0.5, 0.5, (), trace=rows))
+        put(cache, task, CellProfile(3, 0.5, 0.5, (), trace=rows))
     (folder,) = trace_names(tmp_path)
     stored = read_trace(tmp_path, folder)
     assert (stored.operators, stored.steps) == (committed.operators, committed.steps)

@@ -14,7 +14,7 @@ from measure.domain.workload_records import Workload
 from measure.errors import UserError
 from measure.models import catalog
 from measure.run.request import Request
-from measure.run.task import RunCache
+from measure.run.storing import RunCache
 from measure.verbs import model
 from measure.verbs.answer import ModelAnswer, heading, result_lines
 from measure.verbs.terminal import aligned

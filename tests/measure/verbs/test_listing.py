@@ -7,7 +7,7 @@ from helpers.rows import ENVIRONMENT, workload
 from measure.domain.workload_records import ONE_RUN
 from measure.models import catalog
 from measure.run.plan import Part
-from measure.run.sections import RoofTask, WorkloadTask
+from measure.run.tasks import RoofTask, WorkloadTask
 from measure.verbs.listing import models_as_lines, models_as_rows, parts_as_lines, plan_as_json
 
 ALEXNET, VGG11 = catalog.find(["alexnet", "vgg11"])

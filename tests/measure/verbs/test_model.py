@@ -9,7 +9,7 @@ from measure.domain.workload_records import Workload
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.roofs import roofs
-from measure.run.task import RunCache
+from measure.run.storing import RunCache
 from measure.timing.sampling import Sampling
 from measure.verbs import model as one_model
 from measure.verbs.flags import parser_of

@@ -25,7 +25,7 @@ from measure.predicting.records import (
     pool_of,
 )
 from measure.published.records import PublishedTiming
-from measure.run.task import Failure
+from measure.run.tasks import Failure
 from measure.verbs import predict
 
 MODEL = "squeezenet1_0"

@@ -11,8 +11,8 @@ from measure.profiling.attribution import AttributedTime
 from measure.profiling.ncu_csv import CountedCell, CountedKernel
 from measure.profiling.profile import CellProfile
 from measure.roofs.roofs import KernelTiming
-from measure.run.sections import RoofTask, WorkloadTask
-from measure.run.task import Failure
+from measure.run.sections import describe
+from measure.run.tasks import Failure, RoofTask, WorkloadTask
 from measure.timing.sampling import TimedSample, Timing
 
 ALEXNET = catalog.find(["alexnet"])[0]
@@ -56,4 +56,4 @@ def count(flop, **columns):
     ],
 )
 def test_outcomes_in_a_few_words(task, outcome, words):
-    assert task.describe(outcome) == words
+    assert describe(task, outcome) == words
