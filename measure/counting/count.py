@@ -137,7 +137,7 @@ def _shipped_settings(model: Model) -> Iterator[None]:
 Rows = tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]
 
 
-@settings.kept()  # a network may set some in its forward pass, and the next one is counted in this process
+@settings.preserve()  # a network may set some in its forward pass, and the next one is counted in this process
 def count_call(
     call: Call, remade: Callable[[], Call], real: Callable[[], Call] | None, precision: str | None, autocast: str | None
 ) -> Rows:

@@ -24,7 +24,7 @@ class Variant:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the process (``measure/machine/settings.py``)
 
 
-VARIANTS = (  # in the order in which a name joins them
+VARIANTS = (  # in the order of joined names
     Variant("autocast", "torch chooses the precision of each operator", is_autocast=True),
     Variant("channels_last", "images with their channels innermost"),
     Variant("kept_memory", "freed memory stays with the process"),

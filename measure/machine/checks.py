@@ -106,7 +106,7 @@ def _describe(found: Sequence[Finding]) -> str:
 
 
 def warning_of_use(device: str) -> str | None:
-    """Return who uses the machine, what to do about it, and the effect; None on a quiet machine."""
+    """Return who uses the machine, the remedy and the effect; None on a quiet machine."""
     found = uses_of_machine(device)
     effect = "Latencies come out longer and are flagged loaded"
     return f"This machine is in use: {_describe(found)}. {effect}" if found else None
@@ -180,7 +180,7 @@ def check_load(load: float) -> Finding:
 
 
 def check_clock(is_throttled: bool) -> Iterator[Finding]:
-    """Check what changes the processor's clock. ``is_throttled``: heat lowered it while the machine was watched."""
+    """Check the causes of a changing clock. ``is_throttled``: heat lowered it while the machine was watched."""
     import psutil
 
     governors = {content_of(path) for path in SYSTEM_CPUS.glob("cpufreq/policy*/scaling_governor")} - {""}

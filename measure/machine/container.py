@@ -1,4 +1,4 @@
-"""What this process may use inside a container or a batch job: processor time, threads and memory.
+"""The limits of this process inside a container or a batch job: processor time, threads and memory.
 
 Reads both versions of Linux's control groups (cgroups(7)), which a system may mix. The limit of a group also binds the
 groups inside it. The cores of a group need no reading: the kernel removes the others from a process's affinity.

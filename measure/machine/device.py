@@ -54,7 +54,7 @@ class MpsEvents(Events):
 
 
 class Device(ABC):
-    """A device of this machine under torch's name. The defaults are those of a processor."""
+    """A device of this machine under torch's name. The defaults suit a processor."""
 
     kind: str
     torch_name: str
@@ -93,7 +93,7 @@ class Device(ABC):
         if allowed:
             raise NotImplementedError(NO_TF32)
 
-    def refuse_emulation(self, precision: str) -> None:  # noqa: B027 - most devices compute in what torch offers them
+    def refuse_emulation(self, precision: str) -> None:  # noqa: B027 - most devices have units for all precisions
         """Raise NotImplementedError if torch would convert a precision because the device has no units for it."""
 
     def synchronize(self) -> None:  # noqa: B027 - operators on a processor return when they are finished

@@ -53,7 +53,7 @@ def read_cpuinfo() -> dict[str, str]:
     )
     if first:
         found = {key.strip(): value.strip() for key, _, value in first}
-        # A Raspberry Pi names itself after its cores; other boards only in the device tree, whose texts end in NUL
+        # A Raspberry Pi names itself after its cores; other boards only in the device tree (texts end in NUL)
         names = [value.strip() for block in others for key, _, value in block if key.strip() == "Model"]
         board = next(iter(names), content_of(BOARD).strip("\0"))
         return found | {"Model": board} if board and board != "linux,dummy-virt" else found  # QEMU's

@@ -50,7 +50,7 @@ class Conditions:
     def between(cls, opening: Reading, closing: Reading, calls: int | None) -> "Conditions":
         """Return the conditions of a window of ``calls`` calls; None calls: other work used energy in it too.
 
-        The load is the share of all cores that other processes and a hypervisor used; None if the counters stand still.
+        The load is the share of all cores that other processes and a hypervisor used; None if the counters do not move.
         """
         core_s, process_s = closing.core_s - opening.core_s, closing.process_s - opening.process_s
         load = min(1.0, max(0.0, 1 - (closing.idle_s - opening.idle_s + process_s) / core_s)) if core_s else None
@@ -87,7 +87,7 @@ class HostLoad(Sensors):
 class ProcessorSensors(HostLoad):
     """Sensors of a processor, from Linux's files under ``system`` where they exist.
 
-    The clock is the mean over the frequency drivers, the temperature that of the hottest sensor. Energy is the sum of
+    The clock is the mean over the frequency drivers, the temperature is the hottest sensor's. Energy is the sum of
     the packages' RAPL counters (without DRAM); read it at least once per range of a counter (some minutes).
     """
 
@@ -148,7 +148,7 @@ class NvidiaSensors(HostLoad):
 
 
 def nvidia_throttling(handle: Any) -> str | None:
-    """Return the reasons (heat, power) for which a GPU lowers its clock now, joined by ``;``; None if none is known."""
+    """Return why a GPU lowers its clock now (heat, power), joined by ``;``; None if no reason is known."""
     names = "DeviceGetCurrentClocksEventReasons", "DeviceGetCurrentClocksThrottleReasons"  # since driver 535, before
     bits = ask(names[0], handle) or ask(names[1], handle) or 0
     return ";".join(name for bit, name in NVIDIA_THROTTLING.items() if bits & bit) or None

@@ -1,4 +1,4 @@
-"""What a process must not change while it measures: one list, set once a network is built, checked after its round.
+"""The settings that stay while a process measures: one list, set once a network is built, checked after its round.
 
 An import, a constructor or a forward pass may set any of them for the whole process. Inter-op threads are left out:
 torch lets a process set them only once, and eager networks do not use them.
@@ -13,7 +13,7 @@ from typing import Any
 
 THREADS, GRADIENTS = "torch.get_num_threads()", "torch.is_grad_enabled()"
 DEFAULT_DTYPE, DEFAULT_DEVICE = "torch.get_default_dtype()", "torch.get_default_device()"
-CALLS = {  # what torch reads by one function and sets by another
+CALLS = {  # settings that torch reads by one function and sets by another
     "torch.get_float32_matmul_precision()": "set_float32_matmul_precision",
     "torch.get_deterministic_debug_mode()": "set_deterministic_debug_mode",
     "torch.is_anomaly_enabled()": "autograd.set_detect_anomaly",
@@ -32,7 +32,7 @@ class SettingChangedError(Exception):
 
 @dataclass(frozen=True)
 class ProcessSetting:
-    """A setting of the process, under the name by which Python reads it."""
+    """A setting of the process, under its name in Python."""
 
     name: str
     get: Callable[[], Any]
@@ -49,9 +49,7 @@ class ProcessSetting:
 
 
 def _precisions(tf32: bool) -> dict[str, Any]:
-    """Return the flags behind a product of fp32: torch's newer ones, the general before what inherits them; then the
-    older ones, which agree with them.
-    """
+    """Return the flags behind a product of fp32: torch's newer ones, the general first, then the older ones."""
     general = ("", "cudnn.", "mkldnn.", "mkldnn.matmul.", "mkldnn.conv.", "mkldnn.rnn.")
     values: dict[str, Any] = {f"torch.backends.{name}fp32_precision": IEEE for name in general}
     for name in ("cuda.matmul", "cudnn.conv", "cudnn.rnn"):
@@ -61,7 +59,7 @@ def _precisions(tf32: bool) -> dict[str, Any]:
 
 
 def wanted(tf32: bool = False, as_they_are: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return what a cell is measured under, by names. Threads and gradients are wanted as they are now."""
+    """Return the settings for measuring a cell, by names. Threads and gradients are wanted as they are now."""
     import torch
 
     now = current()
@@ -91,7 +89,7 @@ def _set_default_device(name: str) -> None:
 
 @cache
 def _settings() -> tuple[ProcessSetting, ...]:
-    """List the settings that this torch has, in the order in which they are set."""
+    """List the settings of this torch, in the order of setting them."""
     import torch
 
     found = []
@@ -116,12 +114,11 @@ def _settings() -> tuple[ProcessSetting, ...]:
 
 
 def current(as_they_are: bool = False) -> dict[str, Any]:
-    """Return the settings of this process by names. What is inherited reads as fp32's own, unless ``as_they_are``."""
+    """Return the settings of this process by names. Inherited values read as fp32's own, unless ``as_they_are``."""
     return {each.name: each.read(as_they_are) for each in _settings()}
 
 
 def apply(values: Mapping[str, Any], as_they_are: bool = False) -> None:
-    """Set what differs from ``current``."""
     for _ in range(2):  # an older flag sets several of the newer ones
         for each in _settings():
             value = values.get(each.name, UNREADABLE)
@@ -139,14 +136,14 @@ def check(values: Mapping[str, Any], network: str) -> None:
     for each in _settings():
         if each.name in values and (found := each.read()) != values[each.name]:
             raise SettingChangedError(
-                f"{network} changed {each.name} from {values[each.name]} to {found} while it ran, so its time is not "
-                "that of its cell; set nothing of the process in forward, or set it back there"
+                f"{network} changed {each.name} from {values[each.name]} to {found} while it ran, so its time does not "
+                "belong to its cell; set nothing of the process in forward, or set it back there"
             )
 
 
 @contextmanager
-def kept() -> Iterator[None]:
-    """Give all settings back at the end."""
+def preserve() -> Iterator[None]:
+    """Set everything back at the end."""
     before = current(as_they_are=True)
     try:
         yield

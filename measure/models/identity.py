@@ -78,7 +78,7 @@ def _imports(file: Path, package: str) -> Iterator[str]:
             yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-@settings.kept()  # settings that a network changes while it runs must not reach the next one
+@settings.preserve()  # settings that a network changes while it runs must not reach the next one
 def _hash_runs(model: Model) -> str:
     """Hash the operators of a forward pass with their shapes and types, which decide its bytes and FLOP.
 

@@ -114,7 +114,7 @@ def _find(name: str) -> Callable[[int], Any]:
     if not all(part.isidentifier() for part in path.split(".")):
         raise UserError(f"--models: {name} is not of the form package.module:function")
     try:
-        with settings.kept():
+        with settings.preserve():
             module = importlib.import_module(path)
             import torch
 
@@ -143,7 +143,7 @@ def _under(dtype: "torch.dtype", function: Callable[[int], Any]) -> Callable[[in
     def build(batch: int) -> Any:
         import torch
 
-        with settings.kept():
+        with settings.preserve():
             torch.set_default_dtype(dtype)
             return function(batch)
 

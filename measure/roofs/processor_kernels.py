@@ -24,7 +24,7 @@ from measure.domain.words import STREAM_ARRAYS
 KINDS = {"fp32": types.float32, "fp64": types.float64, "int64": types.int64}
 VECTOR_BYTE = 64 if get_host_cpu_features().get("avx512f") else 32  # a register, or two of Arm's many
 CHAINS = 12  # of multiply-adds, each waiting for its last result: two units times five cycles; 14 of 16 registers
-CHAIN_ROUND = 16  # additions per round of the loop, whose own counting runs in parallel
+CHAIN_ROUND = 16  # additions per round of the loop; its counter runs in parallel
 WIDTH = VECTOR_BYTE // 8  # numbers in a vector of a stream
 PIECE_BYTE = 256  # the unit of a thread's part of each array: four of the widest vectors, and whole cache lines
 SCALE = 3.0
@@ -144,7 +144,7 @@ class Team:
         self._members = [ThreadPoolExecutor(1) for _ in range(threads)]
 
     def run(self, work: Callable[[int], Any]) -> list[Any]:
-        """Call ``work`` with each thread's number and return the results. Raises what a call raises."""
+        """Call ``work`` with each thread's number and return the results. Raises a call's exception."""
         futures = [member.submit(work, number) for number, member in enumerate(self._members)]
         return [future.result() for future in futures]
 
@@ -174,7 +174,7 @@ def prepare(kernel: str, precision: str, size: int, _device: str, threads: int) 
 
 
 def _allocate(byte: int, alignment: int) -> Array:
-    """Return uninitialised memory whose address is a multiple of ``alignment`` (B)."""
+    """Return uninitialised memory, aligned to ``alignment`` (B)."""
     memory = np.empty(byte + alignment, np.uint8)
     return memory[-memory.ctypes.data % alignment :][:byte]
 

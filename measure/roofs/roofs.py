@@ -197,7 +197,7 @@ def measure(device: Device, kernel: str, precision: str, size: int, pace: str, b
     """Time a kernel at one size and pace.
 
     A product is tried at all smaller sizes first, so that none is begun that would take minutes. Raises
-    NotImplementedError for a product that takes too long, what ``prepare`` raises, and whatever a library raises.
+    NotImplementedError for a product that takes too long, and the exceptions of ``prepare`` and the libraries.
     """
     import torch
 
@@ -243,7 +243,7 @@ def _run(work: Work, device: Device, passes: int) -> float:
 def _count_passes(work: Work, device: Device, threads: int, size: int, longest_s: float, beat: Beat) -> int:
     """Return the passes of a call that is long enough. Raises NotImplementedError if one takes over ``longest_s``."""
     passes = 1
-    _run(work, device, passes)  # pays for what is set up once
+    _run(work, device, passes)  # pays for set-up
     while True:
         beat()
         elapsed_s = _run(work, device, passes)

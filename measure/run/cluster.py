@@ -78,8 +78,8 @@ def find_places(nodes: Iterable[dict[str, Any]], device: str, accelerators: str 
             raise UserError(f"--accelerators: the cluster has no {missing[0]!r}; use kinds of its own: {there}")
         places = [place for place in places if place.accelerator in wanted]
     if not places:
-        asked = f"--device {device}" + (f" --accelerators {accelerators}" if accelerators else "")
-        raise UserError(f"--cluster: no node alive has a device for {asked}; see ray status")
+        flags = f"--device {device}" + (f" --accelerators {accelerators}" if accelerators else "")
+        raise UserError(f"--cluster: no node alive has a device for {flags}; see ray status")
     return sorted(places)
 
 
@@ -122,13 +122,12 @@ class DeviceActor:
             return None
 
     def close(self) -> None:
-        """End the worker's process."""
         self._worker.close()
 
 
 @dataclass
 class MachineKind:
-    """The machines of one environment: they share a folder and a queue of tasks."""
+    """The machines of one environment. They share a folder and a queue of tasks."""
 
     cache: RunCache
     tasks: list[Task] = field(default_factory=list)
@@ -137,7 +136,7 @@ class MachineKind:
 
 
 class ReadyDevice(NamedTuple):
-    """A device whose actor is ready to measure."""
+    """A device with an actor that is ready to measure."""
 
     place: Place
     actor: Any  # Ray's handle of a DeviceActor
@@ -145,7 +144,7 @@ class ReadyDevice(NamedTuple):
     memory_byte: int
 
     def end(self) -> None:
-        """End the actor, also that of a dead node, so that the device is free."""
+        """End the actor, even on a dead node, so that the device is free."""
         import ray
 
         with suppress(Exception):  # its node may be dead
@@ -256,7 +255,6 @@ class ClusterRun:
         return None
 
     def _keep(self, device: ReadyDevice, task: Task, outcome: Any) -> None:
-        """Write an outcome, and print a line about it."""
         kind = self.kinds[device.environment.environment_id]
         outcome = keep(partial(put, kind.cache), task, outcome)
         kind.done.add(task)
@@ -311,6 +309,5 @@ class ClusterRun:
             raise UserError(f"--cluster: none of its {len(places)} devices can be measured now; fix the problems above")
 
     def close(self) -> None:
-        """End all actors."""
         for device in self.ready:
             device.end()

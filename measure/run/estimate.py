@@ -32,7 +32,7 @@ REACHED = 0.4  # the share of its roof that a call is assumed to reach
 STEP_PASSES = 3  # a training step takes about this many forward passes
 OTHER_S: Mapping[str, float] = {"workload": 1.0, "roofs": 4.0}  # tasks of the sections that measure no cells
 UNCOUNTED_S, UNCOUNTED_INPUT_S = 5.0, 0.5  # a cell of an uncounted model, plus each of its first 128 inputs
-SAMPLES = 6  # the fewest samples whose median has an interval
+SAMPLES = 6  # the fewest samples with an interval
 IMPORT_S = 5.0  # the time to import torch and a library of models
 BEGIN_S: Mapping[str, float] = {"cpu": 0.2, "cuda": 3.0, "mps": 1.0}  # the time to set up a device then
 BUILD_S = 0.5  # the time to build a network's modules
@@ -124,7 +124,7 @@ def datasheet(cache: RunCache) -> Roof | None:
 
 
 class MemoryFit:
-    """Refuses cells whose counted tensors exceed the device's memory, in bytes."""
+    """Refuses cells with more counted tensors (B) than the device has memory."""
 
     def __init__(self, device_byte: int, workloads: Workloads) -> None:
         self._device_byte, self._workloads = device_byte, workloads

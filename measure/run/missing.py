@@ -128,7 +128,7 @@ def cells_above_roof(cache: RunCache) -> list[tuple[TimedCell, float, RoofMeasur
 
 
 def _rows_of(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[Any]:
-    """Keep the rows of these cells whose models had their present input shape and code."""
+    """Keep the rows of these cells, measured with the present input shape and code of their models."""
     models = {cell: model for model, cell in cells}
     found = []
     for row in rows:

@@ -40,7 +40,7 @@ def missing_tasks(request: Request, cache: RunCache) -> list[Task]:
 
 
 def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[Part]:
-    """Return the tasks in the order in which they are done.
+    """Order the tasks of a run.
 
     Without a budget they come block by block. A block has a round of every cell, in a random order (by the session's
     seed) across batch sizes, precisions, variants, phases and profiles: drift over hours then widens every cell's

@@ -146,7 +146,7 @@ class Fork:
 
     @property
     def sentinel(self) -> int:
-        """What becomes readable when the server reports a number."""
+        """A file descriptor that becomes readable when the server reports a number."""
         return self._server.connection.fileno()
 
     @property
@@ -188,7 +188,7 @@ class Fork:
 
 
 def _end_group(pid: int) -> None:
-    """Kill what the code of a model left behind in the group that its process led."""
+    """Kill the children that a model left in the group of its process."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 

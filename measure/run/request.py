@@ -34,7 +34,7 @@ class Request:
     target: float = TARGET
     quick: bool = False
     force: bool = False
-    has_named_batches: bool = False  # by the user: none of them waits for what was not named
+    has_named_batches: bool = False  # by the user; they wait for no other cells
     budget_s: float | None = None  # None: the run ends when all is measured
     device_kind: str = "cpu"
 
@@ -49,7 +49,7 @@ class Request:
 
     @property
     def leading(self) -> Sequence[Model]:
-        """The two models of the paper's story; without them the first two, those of the quick selection first."""
+        """The two models of the paper's story; else the first two, from the quick selection if it has any."""
         story = [model for model in self.models if model.name in STORY]
         return story if len(story) == len(STORY) else sorted(self.models, key=lambda each: each.name not in QUICK)[:2]
 
@@ -83,13 +83,13 @@ class Request:
 
     def check_device(self, environment: Environment) -> None:
         """Raise UserError if the machine's device cannot run any cell of the request."""
-        asked = self.on(environment)
-        if TF32 in asked.precisions and environment.device != "cuda":
+        request = self.on(environment)
+        if TF32 in request.precisions and environment.device != "cuda":
             raise UserError("--precisions: tf32 is a format of NVIDIA's GPUs; leave it out or use --device cuda")
-        if environment.capability and not any(precisions.is_native(environment, each) for each in asked.precisions):
-            lacking = f"{' and '.join(asked.precisions)} (compute capability {environment.capability})"
+        if environment.capability and not any(precisions.is_native(environment, each) for each in request.precisions):
+            lacking = f"{' and '.join(request.precisions)} (compute capability {environment.capability})"
             raise UserError(f"--precisions: {environment.name} has no units for {lacking}; use fp32 or fp16")
-        if any(map(variants.is_autocast, asked.variants)) and set(asked.precisions) <= {FULL_PRECISION, TF32}:
+        if any(map(variants.is_autocast, request.variants)) and set(request.precisions) <= {FULL_PRECISION, TF32}:
             raise UserError("--variants: autocast casts to fp16 or bf16; give --precisions bf16 with it")
 
 

@@ -1,4 +1,4 @@
-"""The sections of a run, in their order: what each measures, which tasks are missing, how outcomes are stored."""
+"""The sections of a run, in their order: the help, the missing tasks and the storing of outcomes of each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -84,7 +84,7 @@ class RunCache:
         return {"environment_id": self.environment.environment_id, **cell._asdict()}
 
     def signature(self, outcome: Any) -> Columns:
-        """Return the columns that say how a row's task ended, when, in which session, by which version."""
+        """Return the columns of how a row's task ended, with the time, session and version."""
         status = asdict(outcome) if isinstance(outcome, Failure) else {"status": "ok", "reason": None}
         return {**status, "recorded_at": now(), "session": self.session, "seed": self.seed, "version": self.version}
 

@@ -1,4 +1,4 @@
-"""The tasks of a run: small values that say what to measure, and the function that a worker runs for each.
+"""The tasks of a run: small values, each with the function that a worker runs for it.
 
 ``missing.py`` plans them, ``storing.py`` writes their outcomes, and ``sections.py`` joins the three.
 """
@@ -68,7 +68,7 @@ class Task:
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """The modules whose import takes seconds; a fork server imports them before it forks the task's process."""
+        """The modules that take seconds to import. A fork server imports them before it forks the task's process."""
         return ("torch",)
 
     def process(self, device_kind: str) -> Hashable:
@@ -87,7 +87,7 @@ class Task:
 
 @dataclass(frozen=True)
 class WorkloadTask(Task):
-    """Count a model at some batch sizes. ``autocast`` is the device kind whose autocast is counted, or None."""
+    """Count a model at some batch sizes. ``autocast`` is the kind of device to count autocast for, or None."""
 
     model: Model
     batches: tuple[int, ...]

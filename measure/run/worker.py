@@ -53,11 +53,11 @@ def classify(problem: BaseException) -> Failure:
     if missing := NO_KERNEL.search(text) or NO_BACKWARD.search(text):
         kernel = f"torch has no kernel of {missing[1]} for {missing[2]}"
         reason = f"{kernel}: its FLOP and bytes are counted, its time needs a device that has one"
-    said = text.lower() if isinstance(problem, RuntimeError) and _is_of_torch(problem) else ""
+    lowered = text.lower() if isinstance(problem, RuntimeError) and _is_of_torch(problem) else ""
     for status, kind in (("oom", MemoryError), ("unsupported", NotImplementedError)):
-        if isinstance(problem, kind) or any(phrase in said for phrase in PHRASES[status]):
+        if isinstance(problem, kind) or any(phrase in lowered for phrase in PHRASES[status]):
             return Failure(status, reason)
-    if NO_ENGINE in said:
+    if NO_ENGINE in lowered:
         return Failure("oom" if _is_gpu_full() else "unsupported", reason)
     return Failure("error", reason)
 
@@ -132,7 +132,7 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
 
 
 def needs_fresh(previous: Task | None, task: Task, device_kind: str) -> bool:
-    """Return whether a task needs another process than that of ``previous``.
+    """Return whether a task needs another process than ``previous`` had.
 
     Two rounds of a cell never share one: the random addresses of one round would be in both times.
     """
@@ -141,7 +141,7 @@ def needs_fresh(previous: Task | None, task: Task, device_kind: str) -> bool:
 
 
 def _make_log() -> Path:
-    """Make a file for the output of processes. Remove those of runs that were killed with all that could do so."""
+    """Make a file for the output of processes. Remove the files of killed runs."""
     for old in Path(tempfile.gettempdir()).glob("roofwright-*-*.log"):
         if FORKS and not Path("/proc", old.name.split("-")[1]).exists():
             with suppress(OSError):  # another user's, or one that has just gone

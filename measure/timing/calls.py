@@ -80,7 +80,7 @@ class Loss:
     """The sum of the distances between all outputs that have a gradient and random targets.
 
     Scores of classes have the mean cross entropy of random labels: shape (batch, classes), segmentation (batch,
-    classes, height, width), sequences (batch, steps, classes). Other outputs, and those of families in ``REGRESSION``,
+    classes, height, width), sequences (batch, steps, classes). Other outputs, and all of families in ``REGRESSION``,
     have the mean square difference to normal numbers. Targets are drawn in the first call, which is not timed. Raises
     NotImplementedError if no output has a gradient.
     """
@@ -168,7 +168,7 @@ class TrainingStep:
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> Timing:
     """Time a forward pass without gradients, or training steps, and then trace the memory of one more.
 
-    Call ``device.prepare`` first. Raises what torch and ``prepare`` do.
+    Call ``device.prepare`` first. Raises the exceptions of torch and ``prepare``.
     """
 
     def timing() -> Timing:
@@ -193,7 +193,7 @@ def without_gradients(time: Callable[[], Timing]) -> Timing:
     import torch
 
     try:
-        with settings.kept(), torch.inference_mode():
+        with settings.preserve(), torch.inference_mode():
             return time()
     except RuntimeError as problem:
         if not any(word in text_of(problem).lower() for word in ("grad", "inference")):
@@ -226,7 +226,7 @@ def _measure_steps(
 def _settle_scale(step: TrainingStep, take: Callable[[], object]) -> float:
     """Take steps until one keeps the scale of the loss, which often begins too large. Return the scale.
 
-    A step whose gradients overflow halves the scale and skips the optimiser. The scale doubles only after 2000 other
+    A step with overflowing gradients halves the scale and skips the optimiser. The scale doubles only after 2000 other
     steps, so a scale that has fallen since shows that steps were skipped. Without a scaler the scale is 1.
     """
     scale = step.scaler.get_scale()
@@ -251,7 +251,7 @@ def measure_peak_byte(step: Callable[[], object], resident: Iterable[Any], devic
         step()
         return int(torch.cuda.max_memory_allocated(device.torch_name))
     if device.kind == "mps":  # has no peak counter, but torch keeps the memory that a step frees
-        torch.mps.empty_cache()  # drops what earlier steps left
+        torch.mps.empty_cache()  # drops the rest of earlier steps
         step()
         device.synchronize()
         return int(torch.mps.driver_allocated_memory())
@@ -266,7 +266,7 @@ def _stored_byte(tensor: "torch.Tensor") -> int:
 
 
 def _trace_peak_byte(step: Callable[[], object]) -> int:
-    """Return the most bytes allocated at once by a processor's step, without what a library allocates past torch."""
+    """Return the most bytes allocated at once by a processor's step, without a library's allocations past torch."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it reports each start and stop
     from torch._C._profiler import _EventType
     from torch.profiler import ProfilerActivity, profile

@@ -41,7 +41,7 @@ class Sampling:
 
 
 # Rounds are short because their medians differ by more than the samples within one: on the reference machine, cutting
-# what a round samples from 12 s to 3 s widens the scatter between rounds from 7.5 % to 7.9 %, and buys more rounds.
+# a round's samples from 12 s to 3 s widens the scatter between rounds from 7.5 % to 7.9 %, and buys more rounds.
 # One sample cannot show that warm-up is over.
 ROUND_SAMPLING = Sampling(warm_up_s=3.0, limit_s=3.0, fewest=2)
 

@@ -10,7 +10,7 @@ from measure.domain import variants
 from measure.machine.device import Device, Events
 from measure.machine.sensors import WINDOW_S, Conditions, Sensors
 
-CLOCK_READINGS = 21  # empty blocks whose median time is the cost of timing
+CLOCK_READINGS = 21  # empty blocks; their median time is the cost of timing
 BEAT_EVERY_S = 1.0  # the time between two signs of life during a first call
 
 
@@ -111,7 +111,6 @@ class Windows:
         self._closed: list[TimedSample] = []
 
     def add(self, timed: TimedSample) -> None:
-        """Add a sample that has just ended."""
         self._open.append(timed)
         if (self._clock() - self._opened_ns) / 1e9 >= WINDOW_S:
             closing = self._sensors.read()
@@ -119,7 +118,6 @@ class Windows:
             self._opening, self._opened_ns = closing, self._clock()
 
     def finish(self) -> tuple[TimedSample, ...]:
-        """Return all samples with their conditions."""
         if self._open:
             closing = self._sensors.read()
             self._close(Conditions.between(closing, closing, None))  # load and energy need a window

@@ -299,7 +299,7 @@ def _restored(network: "nn.Module", device: Device) -> Iterator[None]:
 
     modes = {module: module.training for module in network.modules()}
     try:
-        with settings.kept(), torch.cuda.device(device.torch_name) if device.kind == "cuda" else nullcontext():
+        with settings.preserve(), torch.cuda.device(device.torch_name) if device.kind == "cuda" else nullcontext():
             yield
     finally:
         for module, was_training in modes.items():

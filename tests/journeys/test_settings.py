@@ -64,7 +64,7 @@ HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 
 @pytest.fixture(autouse=True)
 def _as_before():
-    with settings.kept():
+    with settings.preserve():
         yield
     assert set(SETTING) - set(NEWER) <= set(HERE)
 
