@@ -42,7 +42,7 @@ def changed(task, round_=None, **cell_changes):
     return task if round_ is None else replace(task, round=round_)
 
 
-def asked(models="alexnet", batch_sizes=(1,), sections=("inference",), precisions=("fp32",), **changes):
+def ask(models="alexnet", batch_sizes=(1,), sections=("inference",), precisions=("fp32",), **changes):
     return Request(catalog.find(models.split()), batch_sizes, precisions, sections, **changes)
 
 

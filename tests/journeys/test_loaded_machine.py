@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from helpers.cells import asked, run_cache
+from helpers.cells import ask, run_cache
 from helpers.rows import roof_measurement, run, samples, workload
 
 from measure import __main__ as command
@@ -43,9 +43,7 @@ def test_disturbed_rounds_are_made_up_for_while_rounds_are_left(tmp_path, capsys
 )
 def test_a_roof_below_a_network_is_measured_again_once(latency_s, recorded_at, is_again, is_said):
     (sample,) = samples(1, "alexnet")
-    task = next(
-        task for task in plan.tasks_to_do(asked("", (), ["roofs"]), run_cache()) if task.roof_kernel == "matmul"
-    )
+    task = next(task for task in plan.tasks_to_do(ask("", (), ["roofs"]), run_cache()) if task.roof_kernel == "matmul")
     row = replace(roof_measurement(latency_s=latency_s), recorded_at=recorded_at, **task.columns)
     cache = run_cache(
         replace(row, latency_low_s=latency_s, latency_high_s=latency_s),
@@ -53,7 +51,7 @@ def test_a_roof_below_a_network_is_measured_again_once(latency_s, recorded_at, i
         replace(run("alexnet"), input_shape="3x224x224"),
         sample,
     )
-    request = asked(sections=["roofs", "inference"])
+    request = ask(sections=["roofs", "inference"])
     assert (task in plan.tasks_to_do(request, cache)) is is_again
     assert isinstance(task, RoofTask)
     said = "\n".join(contents(request.on(cache.environment), cache, [], "make report"))

@@ -1,4 +1,4 @@
-"""Doctor's checks: what is well, what is a warning and what is a problem."""
+"""Doctor's checks and their levels: ok, warning, problem."""
 
 import math
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ def test_a_run_on_a_busy_machine_starts_with_a_warning(monkeypatch, others_s, co
     monkeypatch.setattr(psutil, "process_iter", lambda _: programs(("editor", 1.0), ("film", 80.0), ("game", 20.0)))
     warning = checks.warning_of_use("cpu")
     assert bool(warning) == warns
-    if warning:  # the busiest first, the idle not at all; and what the doctor would do
+    if warning:  # the busiest first, the idle not at all; and the doctor's advice
         assert "1.00 of 4 cores: film (-2) 0.80, game (-3) 0.20; end them, or wait" in warning
 
 
@@ -50,17 +50,17 @@ def test_a_run_on_a_busy_machine_starts_with_a_warning(monkeypatch, others_s, co
     ],
 )
 def test_a_run_waits_for_quiet_and_says_so(monkeypatch, busy, limit_s, waited_s, lines):
-    seconds, looks, said = [0.0], iter(busy), []
+    seconds, looks, messages = [0.0], iter(busy), []
     film = checks.Finding(PROBLEM, "load", "other programs use 1.00 of 4 cores: film (7) 1.00", "end them")
     monkeypatch.setattr(checks, "uses_of_machine", lambda _: [film] if next(looks) else [])
     monkeypatch.setattr(checks.time, "monotonic", lambda: seconds[0])
     monkeypatch.setattr(checks.time, "sleep", lambda pause: seconds.__setitem__(0, seconds[0] + pause))
-    assert checks.wait_for_quiet("cpu", limit_s, said.append) == waited_s
-    assert [line.split(":")[0] for line in said] == lines
+    assert checks.wait_for_quiet("cpu", limit_s, messages.append) == waited_s
+    assert [line.split(":")[0] for line in messages] == lines
 
 
 @pytest.mark.parametrize(("percent", "uses"), [(0, []), (90, ["cuda:0"])])
-def test_a_gpu_that_others_use_is_said_too(monkeypatch, percent, uses):
+def test_a_gpu_in_use_is_reported_too(monkeypatch, percent, uses):
     answers = {"DeviceGetUtilizationRates": SimpleNamespace(gpu=percent), "DeviceGetName": "NVIDIA L4"}
     monkeypatch.setattr(checks, "ask", lambda question, _: answers.get(question))
     monkeypatch.setattr(checks, "GLANCE_S", 0.0)
@@ -183,7 +183,7 @@ def test_findings_of_a_gpu(monkeypatch, changes, levels, words):
     ("restricted", "capabilities", "level"),  # root in Docker lacks CAP_SYS_ADMIN
     [("0", "a80425fb", OK), ("1", "a80425fb", WARNING), ("1", "1ffffffffff", OK), (None, "1ffffffffff", UNCHECKED)],
 )
-def test_hardware_counters_may_be_kept_for_administrators(monkeypatch, tmp_path, restricted, capabilities, level):
+def test_hardware_counters_may_need_an_administrator(monkeypatch, tmp_path, restricted, capabilities, level):
     files = {"status": f"CapPrm:\t000001ffffffffff\nCapEff:\t{capabilities}"}
     if restricted:
         files["params"] = f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {restricted}"
@@ -216,7 +216,7 @@ def test_a_trial_that_fails_or_hangs_says_why(code, limit_s, answer):
         ("compiler", True, WARNING), ("compiler", False, None), ("cuda", True, PROBLEM), ("cuda", False, None),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_weighed_by_its_effect(monkeypatch, name, has_gpu, level):
+def test_a_missing_library_is_graded_by_its_effect(monkeypatch, name, has_gpu, level):
     names = {trial: name for name, trial, *_ in checks.LIBRARIES}
     says_cuda = "False\n" if name == "cuda" else "True\n"
     failure = "ImportError: no"

@@ -13,7 +13,7 @@ from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, H100, MACHINES, MI
 from measure.errors import UserError
 from measure.machine import cuda, devices, settings
 
-# A GPU that shares the system's memory, in a Jetson, whose driver tells less (nvidia-smi of JetPack 6,
+# A GPU that shares the system's memory, in a Jetson, with a driver that reports less (nvidia-smi of JetPack 6,
 # github.com/ultralytics/ultralytics/pull/20680)
 ORIN = replace(T4, name="Orin (nvgpu)", memory_byte=None, uuid="", untold=WHOLE_BOARD | {"UUID"})
 SHARED_BYTE = psutil.virtual_memory().total
@@ -33,7 +33,7 @@ SLICE_SAYS = {"name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "memory": str(4864 * M
     ],
     ids=["T4", "a slice", "Jetson", "capability not told"],
 )
-def test_a_gpu_is_known_by_what_its_driver_tells(monkeypatch, gpu, identity, memory_byte, capability):
+def test_a_gpu_is_identified_by_its_driver(monkeypatch, gpu, identity, memory_byte, capability):
     pretend(monkeypatch, Machine((gpu,)))
     found = devices.find("cuda")
     assert (found.identity(), found.memory_byte(), found.capability()) == (identity, memory_byte, capability)
@@ -109,7 +109,7 @@ def test_a_torch_for_rocm_describes_the_gpu(monkeypatch, tmp_path, rocm):
     assert (gpu.memory_byte(), gpu.driver(), gpu.capability()) == (192 * 2**30, platform.release(), None)
     (tmp_path / "amdgpu-version").write_text("6.10.5\n")
     assert gpu.driver() == "6.10.5"
-    assert gpu.cache_byte() == 256 * MIB  # torch tells that of one die
+    assert gpu.cache_byte() == 256 * MIB  # torch reports one die's
     reading = gpu.sensors().read()
     assert reading.core_s > 0
     assert (reading.clock_hz, reading.temperature_c, reading.power_w, reading.energy_j) == (None,) * 4

@@ -20,26 +20,26 @@ def test_the_processor_is_found_without_a_look_at_gpus(monkeypatch, untuned):
         cpu.allow_tf32(True)
 
 
-def test_a_device_that_is_not_there_is_answered_with_what_is(monkeypatch):
+def test_a_missing_device_is_answered_with_the_present_ones(monkeypatch):
     monkeypatch.setattr(devices, "available_names", lambda: ["cuda:0", "cpu"])
     for name, answer in (("cuda:x", "use cpu, cuda, cuda:N, mps or auto"), ("cuda:1", "use cuda:0 or cpu")):
         with pytest.raises(UserError, match=answer):
             devices.find(name)
 
 
-# A line of what ioreg prints on an M4
-SAID = '      "gpu-core-count" = 10'
+# A line of ioreg on an M4
+CORES = '      "gpu-core-count" = 10'
 
 
 @pytest.mark.parametrize(
-    ("said", "name"), [(SAID, "Apple M4 GPU (10 cores)"), ('"model" = "Apple M4"', "Apple M4 GPU")]
+    ("printed", "name"), [(CORES, "Apple M4 GPU (10 cores)"), ('"model" = "Apple M4"', "Apple M4 GPU")]
 )
-def test_an_apple_gpu_is_known_by_its_chip_and_its_cores(monkeypatch, said, name):
+def test_an_apple_gpu_is_identified_by_its_chip_and_its_cores(monkeypatch, printed, name):
     monkeypatch.setattr(devices.processor, "read_cpuinfo", lambda: {"model name": "Apple M4"})
-    monkeypatch.setattr(devices.processor, "output_of", lambda program, *_: said if program == "ioreg" else "")
+    monkeypatch.setattr(devices.processor, "output_of", lambda program, *_: printed if program == "ioreg" else "")
     monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 12 * 2**30)
     identity = devices.Mps().identity()
-    assert devices.Mps().memory_byte() == 12 * 2**30  # what Metal lets it use
+    assert devices.Mps().memory_byte() == 12 * 2**30  # Metal's limit
     assert (identity["name"], identity["gpu"]) == (name, "mps")
     assert devices.Cpu().identity()["name"] == "Apple M4"
 
@@ -58,7 +58,7 @@ def test_caches_are_cleared_by_touching_more_than_they_hold(monkeypatch, caches,
 
 
 class Mark:
-    """A mark in Metal's queue; it keeps the time at which it is set."""
+    """A mark in Metal's queue; it keeps the time of its setting."""
 
     now_s, made = 1.0, 0
 

@@ -22,7 +22,7 @@ SLICED_BESIDE = Machine((T4, A100_IN_SLICES, H100))
         (BESIDE, "0,GPU-", [T4]),  # both begin so
         (SLICED, None, [A100_SLICE]), (SLICED, "0", [A100_SLICE]), (SLICED, A100_SLICE.uuid, [A100_SLICE]),
         (SLICED, "MIG-8c4c", [A100_SLICE]), (SLICED, A100_IN_SLICES.uuid, [A100_SLICE]),
-        (SLICED_BESIDE, None, [A100_SLICE]), (SLICED_BESIDE, "0,2", [T4, H100]),  # no whole GPU beside a slice
+        (SLICED_BESIDE, None, [A100_SLICE]), (SLICED_BESIDE, "0,2", [T4, H100]),  # no whole GPU with a slice
         (Machine((replace(A100_IN_SLICES, sliced=()),)), None, []),
     ],
 )  # fmt: skip

@@ -70,7 +70,7 @@ def test_a_processor_says_its_vendor_family_and_model(monkeypatch, cpuinfo, numb
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "expected"),
     [
         # In the order of names, and no other variables
         ({"OMP_WAIT_POLICY": "ACTIVE", "MALLOC_ARENA_MAX": "1", "HOME": "/root", "OMP_NUM_THREADS": "2"},
@@ -82,8 +82,8 @@ def test_a_processor_says_its_vendor_family_and_model(monkeypatch, cpuinfo, numb
         ({"KMP_AFFINITY": "granularity=fine;compact"}, "KMP_AFFINITY=granularity=fine,compact"),
     ],
 )  # fmt: skip
-def test_the_variables_that_tune(variables, said):
-    assert tuning(variables) == said
+def test_the_variables_that_tune(variables, expected):
+    assert tuning(variables) == expected
 
 
 def test_text_in_another_encoding_is_read(tmp_path):

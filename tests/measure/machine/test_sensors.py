@@ -13,7 +13,7 @@ ALL = Reading(1.0, 1.0, 1.0, 1.0, clock_hz=2e9, temperature_c=50.0, power_w=90.0
         (Reading(100, 50, 7), Reading(104, 51, 9), 1, Conditions(load=0.25)),
         # It stays between nothing and everything though counters step.
         (Reading(0, 0, 0), Reading(1, 0.5, 0.51), 1, Conditions(load=0.0)),
-        (Reading(100, 50, 7, 3), Reading(100, 50, 7, 3), 10, Conditions()),  # counters that stand still
+        (Reading(100, 50, 7, 3), Reading(100, 50, 7, 3), 10, Conditions()),  # counters that do not move
         (Reading(energy_j=10), Reading(energy_j=40), 60, Conditions(energy_j=0.5)),
         (Reading(energy_j=10), Reading(energy_j=40), None, Conditions()),  # other work took some of it
         (ALL, ALL, 1, Conditions(None, 2e9, 50.0, 90.0, "power cap", None)),

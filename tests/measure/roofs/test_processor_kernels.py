@@ -60,7 +60,7 @@ def test_each_member_does_its_work_at_the_same_time():
     assert [number for number, _ in first] == [0, 1, 2]
     assert len({thread for _, thread in first}) == 3
     assert second == first  # the same threads with the same numbers
-    with pytest.raises(ZeroDivisionError):  # what a member raises is raised
+    with pytest.raises(ZeroDivisionError):  # a member's exception
         team.run(lambda number: 1 // (number - 1))
     assert [Team(threads).parts(5) for threads in (1, 2, 3)] == [[5], [2, 3], [1, 2, 2]]
 

@@ -53,7 +53,7 @@ def test_the_work_of_a_kernel(kernel, work):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kernel_stands_once_with_each_pace(kind):
+def test_every_kernel_has_each_pace_once(kind):
     kernels = roofs.roof_kernels(kind, ["fp32", "bf16"])
     assert len(set(kernels)) == len(kernels)
     burst, sustained = ({kernel[:3] for kernel in kernels if kernel[3] == pace} for pace in (BURST, SUSTAINED))
@@ -66,7 +66,7 @@ def test_every_kernel_stands_once_with_each_pace(kind):
 
 
 def sizes(kind):
-    """The working sets of a stream, in the order in which they are first measured."""
+    """The working sets of a stream, in the order of their first measurement."""
     streams = [each for each in roofs.roof_kernels(kind, []) if (each[0], each[3]) == ("stream_copy", SUSTAINED)]
     return list(dict.fromkeys(size for _, _, size, *_ in streams))
 
@@ -183,14 +183,14 @@ SLOWER = r"int8 products are slower than fp32 here \(1 GOP/s against 18 GFLOP/s 
 
 
 @pytest.mark.parametrize(
-    ("precision", "rows", "said", "begun"),
+    ("precision", "rows", "reason", "begun"),
     [
-        # 2 * 512^3 operations take 0.27 s, 2 * 1024^3 take 2.1 s; those of 4096 rows would take 137 s
+        # 2 * 512^3 operations take 0.27 s, 2 * 1024^3 take 2.1 s; at 4096 rows they would take 137 s
         ("fp16", 4096, r"1024 x 1024 takes 2\.1 s \(limit 1\.5 s\)", [512, 512, 1024, 1024]),
         ("int8", 1024, SLOWER, [512] * 10),  # bytes that are slower than fp32 are not worth a larger product
     ],
 )
-def test_no_product_is_begun_that_would_take_minutes(monkeypatch, clock, precision, rows, said, begun):
+def test_no_product_is_begun_that_would_take_minutes(monkeypatch, clock, precision, rows, reason, begun):
     """As on a processor without instructions for 8 and 16 bits: 10^9 operations a second, and 18 * 10^9 at fp32."""
     done = []
 
@@ -202,32 +202,32 @@ def test_no_product_is_begun_that_would_take_minutes(monkeypatch, clock, precisi
         return work
 
     monkeypatch.setattr(roofs, "prepare", prepare)
-    with pytest.raises(NotImplementedError, match=said) as caught:
+    with pytest.raises(NotImplementedError, match=reason) as caught:
         roofs.measure(devices.find("cpu"), "matmul", precision, rows, SUSTAINED, lambda: None)
     assert classify(caught.value).status == "unsupported"
     assert done == begun
 
 
 def core_seconds(load):
-    """Four core seconds, of which this process takes one and other programs their share."""
+    """Four core seconds: this process takes one, other programs their share."""
     return Reading(core_s=4.0, idle_s=3.0 - 4 * load, process_s=1.0)
 
 
 @pytest.mark.parametrize(
-    ("loads", "kept"),
+    ("loads", "quietest"),
     [
         ((0.05,), 1),  # below a tenth: left alone
         ((0.5, 0.02), 2),
         ((0.5, 0.2, 0.3), 2),  # never left alone: the quietest of three
     ],
 )
-def test_a_kernel_is_timed_until_other_programs_leave_it_alone(loads, kept):
+def test_a_kernel_is_timed_until_other_programs_leave_it_alone(loads, quietest):
     readings = iter([each for load in loads for each in (Reading(), core_seconds(load))])
     device = SimpleNamespace(kind="cpu", sensors=lambda: SimpleNamespace(read=lambda: next(readings)))
     tries = iter(range(1, 9))
     found, timing = roofs._least_disturbed(lambda: next(tries), device)
-    assert (timing, next(tries) - 1) == (kept, len(loads))
-    assert found == pytest.approx(loads[kept - 1])
+    assert (timing, next(tries) - 1) == (quietest, len(loads))
+    assert found == pytest.approx(loads[quietest - 1])
     device.kind = "cuda"  # of its kernels the load of the host says nothing
     assert roofs._least_disturbed(lambda: 7, device) == (None, 7)
 

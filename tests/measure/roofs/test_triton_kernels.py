@@ -1,4 +1,4 @@
-"""The GPU's kernels, without a GPU: what they compute, in Triton's interpreter, and what they are compiled to."""
+"""The GPU's kernels, without a GPU: their results in Triton's interpreter, and their compiled code."""
 
 import os
 import re

@@ -25,7 +25,7 @@ SMALL = "--device cpu --sections inference --variants eager --models alexnet vgg
 
 
 def node(name, alive=True, **resources):
-    """As ``ray.nodes()`` has it; ``T4=1`` stands for its ``accelerator_type:T4``."""
+    """As ``ray.nodes()`` has it; ``T4=1`` is its ``accelerator_type:T4``."""
     named = {f"accelerator_type:{key}" if key in ("T4", "A100") else key: value for key, value in resources.items()}
     return {"NodeID": f"id-{name}", "NodeManagerHostname": name, "Alive": alive, "Resources": named}
 
@@ -41,7 +41,7 @@ CORES = Place("cpu", "id-cpu", "cpu", 0, 8)
 
 
 @pytest.mark.parametrize(
-    ("nodes", "asked", "places"),
+    ("nodes", "flags", "places"),
     [
         ([T4, HEAD, DEAD, CPU], ("auto",), [CORES, *T4S]),  # GPUs, or else cores
         ([T4, CPU], ("cpu",), [CORES, Place("t4", "id-t4", "cpu", 0, 9)]),
@@ -49,8 +49,8 @@ CORES = Place("cpu", "id-cpu", "cpu", 0, 8)
         ([T4, CPU, A100], ("auto", " A100 "), [Place("big", "id-big", "cuda", 0, 4, "A100")]),
     ],
 )
-def test_places_are_found_by_device_and_by_accelerator(nodes, asked, places):
-    assert find_places(nodes, *asked) == places
+def test_places_are_found_by_device_and_by_accelerator(nodes, flags, places):
+    assert find_places(nodes, *flags) == places
 
 
 NONE_ALIVE = "--cluster: no node alive has a device for --device"
@@ -72,18 +72,18 @@ def test_a_cluster_without_the_device_is_one_sentence(nodes, device, accelerator
 
 
 def test_an_address_without_an_answer_fails_before_ray_is_used(monkeypatch):
-    asked = []
-    ray = SimpleNamespace(init=lambda address, **_: asked.append(address), shutdown=lambda: None)
+    addresses = []
+    ray = SimpleNamespace(init=lambda address, **_: addresses.append(address), shutdown=lambda: None)
     monkeypatch.setitem(sys.modules, "ray", ray)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for address in (f"ray://localhost:{port}", "auto"):
             with connected(address):
-                assert asked.pop() == address
+                assert addresses.pop() == address
     for address in (f"ray://127.0.0.1:{port}", "127.0.0.1:port"):
         with pytest.raises(UserError, match=r"^--cluster: no Ray cluster answers at "), connected(address):
             pass
-    assert asked == []
+    assert addresses == []
 
 
 def test_an_actor_has_a_local_environment_and_ends_in_time(monkeypatch):

@@ -83,7 +83,7 @@ SECONDS = {
     "not by a datasheet": ([COUNTED, *SLOW], {"device": "cuda"}, cell(100), 0.5 + (3.0 + 1.0) + 3.0),
     # At batch 8, as near to 1 as to 64 by its logarithm: the first of the two.
     "by a timed pass": ([COUNTED, *PASSES], {}, cell(8), 1.0 + (3.0 + 0.8) + 3.0),
-    # At batch 32 half of what 64 take, 1.6 s, and three times as much for a step: two samples are longer.
+    # At batch 32 half the time of 64, 1.6 s, and three times as much for a step: two samples are longer.
     "by a nearer one": ([COUNTED, *PASSES], {}, cell(32), 1.0 + (3.0 + 1.6) + 2 * 1.6),
     "a step by a pass": ([COUNTED, *PASSES], {}, step(32), 1.0 + (3.0 + 4.8) + 2 * 4.8),
     # Of a minute a sixtieth warms up, 1 s and a call; a 45th is sampled, less than two calls.
@@ -101,15 +101,15 @@ def test_seconds_of_a_task(tmp_path, rows, machine, task, seconds):
 @pytest.mark.parametrize(("forks", "starts_s"), [(True, [8.0, 0.0, 3.0, 8.0]), (False, [8.0, 0.0, 8.0, 8.0])])
 def test_processes_begin_where_tasks_need_fresh_ones(monkeypatch, tmp_path, forks, starts_s):
     monkeypatch.setattr(estimate, "FORKS", forks)
-    known = estimated(tmp_path, [COUNTED], "cuda")
+    estimates = estimated(tmp_path, [COUNTED], "cuda")
     first = cell(1)
     tasks = [first, changed(first, batch=8), changed(first, precision="fp16"), changed(first, 1)]
     # Importing takes 5 s, once a block where processes are forks, and beginning with the device 3 s.
     ends_s, now_s = [], 0.0
     for task, start_s in zip(tasks, starts_s, strict=True):
-        now_s += start_s + known.seconds(task)
+        now_s += start_s + estimates.seconds(task)
         ends_s.append(now_s)
-    assert known.ends_s(tasks) == pytest.approx(ends_s)
+    assert estimates.ends_s(tasks) == pytest.approx(ends_s)
 
 
 GB = 10**9
@@ -122,10 +122,10 @@ ADAM = training_task(NET, 64, "fp32", "channels_last+adam", 0)
     ("task", "least_byte"),
     [
         (cell(64), 16 * GB + 1),
-        (cell(64, "tf32"), 16 * GB + 1),  # what is stored is the same
+        (cell(64, "tf32"), 16 * GB + 1),  # stored as fp32
         (profile_task(NET, 64, "fp32", "eager", "step"), 50 * GB),
         (ADAM, 56 * GB),  # 50 - 6 + 12
-        # What was not counted is tried.
+        # Uncounted cells are tried.
         (cell(64, "bf16"), 0),
         (cell(256), 0),
     ],

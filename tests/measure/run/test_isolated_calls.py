@@ -38,7 +38,7 @@ def test_an_own_model_is_described_also_after_a_crash(module):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("def net(_):\n    while True:\n        pass\n", "took longer than 2 s; fix it, or give measuring a longer"),
         ("def net(_):\n    import os\n    os._exit(7)\n", "ended its process with exit code 7; fix it"),
@@ -47,12 +47,12 @@ def test_an_own_model_is_described_also_after_a_crash(module):
         ("def net(_):\n    raise KeyboardInterrupt\n", "ended its process with exit code 1: KeyboardInterrupt; fix it"),
     ],
 )
-def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):
+def test_what_own_code_does_to_its_process_is_one_sentence(module, text, message):
     module(text)
     with closing(IsolatedCalls(2.0)) as own, pytest.raises(UserError) as caught:
         own.describe("mine:net")
     assert str(caught.value).startswith("--models: mine:net")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -79,7 +79,7 @@ def escape(batch_size):
 """
 
 
-@pytest.mark.skipif(not processes.FORKS, reason="only a fork server ends what a model leaves behind")
+@pytest.mark.skipif(not processes.FORKS, reason="only a fork server ends the children of a model")
 @pytest.mark.parametrize("function", ["popen", "fork", "crash", "escape"])
 def test_a_child_left_by_own_code_holds_nothing_and_ends(module, tmp_path, function):
     place = tmp_path / "pid"

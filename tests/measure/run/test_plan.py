@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from helpers.cells import asked, run_cache
+from helpers.cells import ask, run_cache
 from helpers.rows import ENVIRONMENT, run, samples, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,14 +34,14 @@ def to_do(request, **cache):
 
 def in_parts(request, *rows, **cache):
     """The labels of the tasks of each part, in their order."""
-    known = run_cache(*rows, **cache)
-    request = request.on(known.environment)
-    parts = plan.in_parts(plan.missing_tasks(request, known), request, known)
+    cache = run_cache(*rows, **cache)
+    request = request.on(cache.environment)
+    parts = plan.in_parts(plan.missing_tasks(request, cache), request, cache)
     return {part.title: [task.label for task in part.tasks] for part in parts}
 
 
 def test_counts_and_roofs_come_first_and_counters_last():
-    request = asked("alexnet vgg11", (1, 64), SECTIONS, rounds=2, **TRAINED)
+    request = ask("alexnet vgg11", (1, 64), SECTIONS, rounds=2, **TRAINED)
     tasks = to_do(request)
     kinds = [type(task) for task in tasks]
     assert set(kinds[: kinds.index(RoofTask)]) == {WorkloadTask}
@@ -62,7 +62,7 @@ def test_counts_and_roofs_come_first_and_counters_last():
 
 
 def test_the_order_of_a_block_is_drawn_by_the_seed():
-    request = asked("alexnet vgg11", (1, 2, 4, 8), BOTH, ["fp32", "bf16"])
+    request = ask("alexnet vgg11", (1, 2, 4, 8), BOTH, ["fp32", "bf16"])
     first, again, other = ([task.label for task in to_do(request, seed=seed)] for seed in (1, 1, 2))
     assert first == again != other
     # A round's sixteen cells and their profiles, then two rounds of sixteen: each in an order of its own.
@@ -70,7 +70,7 @@ def test_the_order_of_a_block_is_drawn_by_the_seed():
 
 
 def test_batch_sizes_that_share_a_gpu_process_stay_together():
-    request = asked("alexnet vgg11", (1, 2, 4, 8), BOTH, ["fp32", "fp16"], rounds=2)
+    request = ask("alexnet vgg11", (1, 2, 4, 8), BOTH, ["fp32", "fp16"], rounds=2)
 
     def orders(device):
         cells = [task for task in to_do(request, device=device) if task.section == "inference"]
@@ -88,7 +88,7 @@ SHORT = {"budget_s": 180.0, "rounds": 2}  # a long cell takes 9 s; uncounted one
 
 def test_a_budget_begins_with_something_of_everything():
     names = ("alexnet", "resnet18", "vgg11")
-    request = asked(" ".join(names), (1, 8), USUAL_SECTIONS, **TRAINED, **SHORT)
+    request = ask(" ".join(names), (1, 8), USUAL_SECTIONS, **TRAINED, **SHORT)
     parts = in_parts(replace(request, training_models=request.models))
     assert list(parts) == [
         "counts", "a first latency", "a first roof", "batch 1", "batch 8", "training steps", "operators", "other cells",
@@ -114,7 +114,7 @@ def test_a_budget_begins_with_something_of_everything():
 
 
 def test_one_latency_comes_before_the_first_roof():
-    request = asked("alexnet vgg11", (1, 8), ["roofs", "inference"], **SHORT)
+    request = ask("alexnet vgg11", (1, 8), ["roofs", "inference"], **SHORT)
     assert list(in_parts(request))[:2] == ["a first latency", "a first roof"]
     assert next(iter(in_parts(request, run()))) == "a first roof"
 
@@ -122,7 +122,7 @@ def test_one_latency_comes_before_the_first_roof():
 def test_one_cell_of_every_model_comes_before_the_second_of_any():
     quick, rest = "resnet18 resnet50 alexnet", "vgg11 vgg16 vgg19 densenet121 googlenet inception_v3 swin_t"
     sections = ["workload", "inference"]
-    request = asked(f"{quick} {rest}", (1, 8), sections, ["fp32", "bf16"], rounds=2, budget_s=3600.0)
+    request = ask(f"{quick} {rest}", (1, 8), sections, ["fp32", "bf16"], rounds=2, budget_s=3600.0)
     tasks = to_do(request, seed=3)
     cells = [task for task in tasks if task.section == "inference"][: len(request.models)]
     assert {task.model for task in cells} == set(request.models)
@@ -136,7 +136,7 @@ def test_one_cell_of_every_model_comes_before_the_second_of_any():
 
 
 def test_named_batch_sizes_do_not_wait_for_others():
-    request = asked("alexnet vgg11", (1, 64, 256), USUAL_SECTIONS, **TRAINED, **SHORT)
+    request = ask("alexnet vgg11", (1, 64, 256), USUAL_SECTIONS, **TRAINED, **SHORT)
     usual, named = (in_parts(replace(request, has_named_batches=is_named)) for is_named in (False, True))
     order = list(named)
     assert [label.rpartition(" fp32")[0] for label in named["other batch sizes"]] in (
@@ -149,7 +149,7 @@ def test_named_batch_sizes_do_not_wait_for_others():
 
 def test_a_budget_for_one_section_is_spent_on_it():
     rows = [row for number in range(3) for row in changed_round(number)]
-    request = asked("alexnet", (1,), ["inference"], budget_s=60.0, rounds=3, most_rounds=9)
+    request = ask("alexnet", (1,), ["inference"], budget_s=60.0, rounds=3, most_rounds=9)
     assert in_parts(request, *rows) == {"more rounds": [f"{A1}, round 4"]}  # 1, 1.2, 0.8 s are wide
 
 
@@ -166,9 +166,9 @@ def timed(model, latency_s):
 
 
 def test_long_cells_come_shortest_first_and_timed_ones_tell():
-    request = asked("alexnet vgg11 vgg16", (1, 64, 256), rounds=1, budget_s=180.0)
+    request = ask("alexnet vgg11 vgg16", (1, 64, 256), rounds=1, budget_s=180.0)
     assert [label.split()[2] for label in in_parts(request)["long cells"]] == ["64", "256", "256", "256"]
-    three = asked("alexnet vgg11 vgg16", (1, 64), **SHORT)
+    three = ask("alexnet vgg11 vgg16", (1, 64), **SHORT)
     for latency_s, part in ((0.2, "long cells"), (0.001, "batch 64")):  # at batch 64 64 times as long
         assert "vgg16 batch 64 fp32, round 1" in in_parts(three, *timed("vgg16", latency_s))[part]
 
@@ -178,7 +178,7 @@ def test_long_cells_come_shortest_first_and_timed_ones_tell():
     [({"budget_s": 180.0}, 1), ({"budget_s": 3600.0}, 64), ({"budget_s": 3600.0, "quick": True}, 1)],
 )
 def test_a_short_budget_has_the_profile_that_takes_least(changes, batch):
-    request = asked(batch_sizes=(1, 8, 64), sections=BOTH, rounds=1, **changes)
+    request = ask(batch_sizes=(1, 8, 64), sections=BOTH, rounds=1, **changes)
     assert in_parts(request)["operators"] == [f"operators of alexnet batch {batch} fp32"]
 
 
@@ -206,13 +206,13 @@ def test_a_budget_and_a_seed_change_the_order_alone(request, budget_s, seed, dev
     assert blocks == sorted(blocks)
     assert all(task.section in request.sections for task in tasks)
 
-    asked = replace(request, budget_s=budget_s).on(cache.environment)
-    parts = plan.in_parts(plan.missing_tasks(asked, cache), asked, cache)
+    hasty = replace(request, budget_s=budget_s).on(cache.environment)
+    parts = plan.in_parts(plan.missing_tasks(hasty, cache), hasty, cache)
     assert sorted(map(str, tasks)) == sorted(str(task) for part in parts for task in part.tasks)
     sizes = {"first": min(request.batch_sizes), "second": request.second_batch}
     titles = [tier.value.format(**sizes) for tier in Tier]
     assert [titles.index(part.title) for part in parts] == sorted(titles.index(part.title) for part in parts)
-    estimate = DurationEstimate(asked, cache)
+    estimate = DurationEstimate(hasty, cache)
     for part in parts:
         if part.title in ("other cells", "long cells"):
             is_long = [estimate.seconds(task) > budget_s / 20 for task in part.tasks]

@@ -1,4 +1,4 @@
-"""What a run prints: the progress of its parts, its summary, and what the cache holds."""
+"""The output of a run: the progress of its parts, its summary, and the contents of the cache."""
 
 import io
 from collections import Counter
@@ -28,21 +28,21 @@ UNSUPPORTED = Failure("unsupported", "not worth its time")
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    """The runner's clock, which stands still unless a test moves its hands."""
+    """The runner's clock. Only a test moves its hands."""
     clock = SimpleNamespace(now=100.0)
     monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
 def show(outcomes, deadline=None, shows_tasks=False):
-    """What a run of one part shows, whose first tasks end so."""
+    """Return the output of a run of one part after these outcomes."""
     output = io.StringIO()
-    with RunProgress(TASKS, Console(file=output, width=120), deadline, shows_tasks) as shown:
-        shown.begin_part("batch 64", TASKS)
+    with RunProgress(TASKS, Console(file=output, width=120), deadline, shows_tasks) as display:
+        display.begin_part("batch 64", TASKS)
         for task, outcome in zip(TASKS, outcomes, strict=False):
-            shown.begin(task)
-            shown.end(task, outcome)
-        assert (shown.done, shown.total) == (len(outcomes), 3)
+            display.begin(task)
+            display.end(task, outcome)
+        assert (display.done, display.total) == (len(outcomes), 3)
     return output.getvalue()
 
 
@@ -55,14 +55,14 @@ def test_piped_progress_is_a_plain_line_a_part(golden):
 
 def test_the_time_left_is_the_estimate_at_the_pace_of_the_run(clock):
     output = io.StringIO()
-    with RunProgress(TASKS[:2], Console(file=output, width=120), seconds=lambda _: 40.0) as shown:
-        shown.extend(TASKS[2:])
-        assert shown.total == 3
-        shown.begin_part("batch 64", TASKS)
-        shown.begin(TASKS[0])
-        clock.now += 100  # in place of 40 s, of which 20 s more are thought to be known: (100 + 20) / (40 + 20) = 2
-        shown.end(TASKS[0], DONE)
-        shown.skip(TASKS[1])
+    with RunProgress(TASKS[:2], Console(file=output, width=120), seconds=lambda _: 40.0) as display:
+        display.extend(TASKS[2:])
+        assert display.total == 3
+        display.begin_part("batch 64", TASKS)
+        display.begin(TASKS[0])
+        clock.now += 100  # in place of 40 s; with a prior of 20 s: (100 + 20) / (40 + 20) = 2
+        display.end(TASKS[0], DONE)
+        display.skip(TASKS[1])
     assert output.getvalue() == "batch 64: 2 done, 1 left; 2 min; about 1 min left\n"  # 2 * 40 s
 
 

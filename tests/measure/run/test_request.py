@@ -1,4 +1,4 @@
-"""What is asked of a device, before anything is measured; ``test_main`` and ``test_bad_inputs`` have the flags."""
+"""Demands on a device that are refused before measuring; ``test_main`` and ``test_bad_inputs`` have the flags."""
 
 from dataclasses import replace
 
@@ -13,9 +13,9 @@ EMULATED = r"Tesla T4 has no units for bf16 \(compute capability 7\.5\); use fp3
 
 
 @pytest.mark.parametrize(
-    ("environment", "asked", "refused"),
+    ("environment", "flags", "refused"),
     [
-        # What a GPU would emulate is refused where nothing else is asked for.
+        # A GPU's emulated precision is refused, unless there is another.
         (T4, "--precisions bf16", EMULATED),
         (T4, "--precisions fp16 bf16", None),
         (replace(T4, capability=None), "--precisions bf16", None),  # torch knows more than this driver tells
@@ -24,8 +24,8 @@ EMULATED = r"Tesla T4 has no units for bf16 \(compute capability 7\.5\); use fp3
         (ENVIRONMENT, "--variants autocast", "autocast casts to fp16 or bf16; give --precisions bf16"),
     ],
 )
-def test_what_no_cell_could_run_in_is_refused(environment, asked, refused):
-    request = make_request(parser().parse_args(["--models", "vgg11", *asked.split()]))
+def test_a_request_that_no_cell_could_run_is_refused(environment, flags, refused):
+    request = make_request(parser().parse_args(["--models", "vgg11", *flags.split()]))
     if refused is None:
         request.check_device(environment)
     else:

@@ -1,4 +1,4 @@
-"""A run of tasks: what it stores, skips and leaves. Workers answer from a list."""
+"""A run of tasks: its rows, skipped tasks and tasks left. Workers answer from a list."""
 
 import dataclasses
 from functools import partial
@@ -143,7 +143,7 @@ ENDINGS = ["ok", "oom", "error", "killed", "timeout", "refused", "unreadable"]
     st.lists(st.tuples(st.sampled_from([0, 10, 20]), st.sampled_from(ENDINGS)), min_size=15, max_size=15),
     st.sampled_from([None, 0, 10, 30, 50, 200]),
 )
-def test_whatever_fails_each_task_is_stored_once_or_skipped(tasks, endings, budget_s):
+def test_each_task_is_stored_once_or_skipped_despite_failures(tasks, endings, budget_s):
     drawn = dict(zip(tasks, endings, strict=True))
     clock = SimpleNamespace(now=0.0)
     failures = {task: Failure(end, "no") for task, (_, end) in drawn.items() if end not in ("ok", "unreadable")}

@@ -1,71 +1,59 @@
-"""The counts and roofs that a request still needs."""
+"""Outcomes of all sections in a few words."""
 
 from dataclasses import replace
 
 import pytest
-from helpers.cells import asked, run_cache
-from helpers.rows import VERSION, roof_measurement, workload
+from helpers.cells import counter_task, inference_task, profile_task, training_task
 
+from measure.counting.count import not_counted
 from measure.models import catalog
-from measure.run import plan
-from measure.run.tasks import KILLED, WorkloadTask
+from measure.profiling.attribution import AttributedTime
+from measure.profiling.ncu_csv import CountedCell, CountedKernel
+from measure.profiling.profile import CellProfile
+from measure.roofs.roofs import KernelTiming
+from measure.run.sections import describe
+from measure.run.tasks import Failure, RoofTask, WorkloadTask
+from measure.timing.sampling import TimedSample, Timing
 
-KILL = {"status": KILLED.status}
-COUNTED = replace(workload("alexnet"), input_shape="3x224x224")
-AS_BF16 = replace(COUNTED, precision="bf16")
-TRAINED = {"training_models": catalog.find(["vgg11"]), "training_batch_sizes": [32]}
-
-COUNTS = {
-    "missing batch sizes": (asked(batch_sizes=(1, 64, 256)), COUNTED, {"fp32": (64, 256)}),
-    "could not be counted": (asked(), replace(COUNTED, status="unsupported", reason="no shape"), {}),
-    "killed": (asked(), replace(COUNTED, **KILL), {"fp32": (1,)}),
-    "another input shape": (asked(), replace(COUNTED, input_shape="3x600x600"), {"fp32": (1,)}),
-    "by other formulas": (asked(), replace(COUNTED, counting=0), {"fp32": (1,)}),
-    "by other formulas, in vain": (asked(), replace(COUNTED, status="error", reason="?", counting=0), {"fp32": (1,)}),
-    "of other code": (asked(), replace(COUNTED, code="1-2"), {"fp32": (1,)}),
-    "by force": (asked(force=True), COUNTED, {"fp32": (1,)}),
-    "autocast on a kind of device": (
-        asked(precisions=["fp32", "bf16"], variants=["eager", "autocast"]), AS_BF16,
-        {"fp32": (1,), "bf16 autocast on cpu": (1,)},
-    ),
-    "stored as fp32": (
-        asked(precisions=["fp32", "tf32"], variants=["eager", "compile"]), AS_BF16, {"fp32": (1,)}
-    ),
-    "trained": (asked("vgg11", sections=["training"], **TRAINED), COUNTED, {"fp32": (1, 32)}),
-    "not trained now": (asked("vgg11", **TRAINED), COUNTED, {"fp32": (1,)}),
-}  # fmt: skip
+ALEXNET = catalog.find(["alexnet"])[0]
+CELL = inference_task(ALEXNET, 64, "fp32", "eager", 0)
+STEP = training_task(ALEXNET, 64, "fp32", "eager", 0)
+PROFILE = profile_task(ALEXNET, 64, "fp32", "eager", "inference")
+COUNTERS = counter_task(ALEXNET, 64, "fp32", "eager", "inference")
+TIMES = (AttributedTime("inference", ".", "add", 1, 0.01), AttributedTime("inference", "a", "linear", 2, 0.02))
+KERNEL = CountedKernel("sgemm", 3, 0.5, *[None] * 9)
+NONE = not_counted(ALEXNET, 2, "fp32", None, "ok", None)
 
 
-@pytest.mark.parametrize(("request_", "row", "expected"), COUNTS.values(), ids=COUNTS)
-def test_missing_counts(request_, row, expected):
-    tasks = plan.tasks_to_do(replace(request_, sections=["workload", *request_.sections]), run_cache(row))
-    counts = [task for task in tasks if isinstance(task, WorkloadTask)]
-    assert {task.label.split(maxsplit=2)[2]: task.batches for task in counts} == expected
-    assert len(counts) == len(expected)
+def timing(*latencies_s):
+    return Timing(1, tuple(map(TimedSample, latencies_s)))
 
 
-ROOFS = asked("", (), ["roofs"])
+def roof(kernel, precision, size):
+    return RoofTask(kernel, precision, size, "sustained"), KernelTiming(2.0, 2.0, 2.0, 6)
 
 
-def kernels(request, *rows, **machine):
-    return plan.tasks_to_do(request, run_cache(*rows, **machine))
+def count(flop, **columns):
+    """Of a batch of 2."""
+    row = replace(NONE.workload, forward_flop=flop, **{"forward_other_flop": 0} | columns)
+    return WorkloadTask(ALEXNET, (2, 4), "fp32", None), [NONE._replace(workload=row), NONE]
 
 
-def test_a_quick_run_measures_few_kernels():
-    tasks = kernels(replace(ROOFS, quick=True))
-    assert {task.roof_kernel for task in tasks} == {"matmul", "fma", "stream_triad", "chain"}
-    assert {task.pace for task in tasks} == {"sustained"}
-    assert set(tasks) < set(kernels(ROOFS))
-
-
-@pytest.mark.parametrize("kernel", [("matmul", "fp32"), ("chain", "int64")])
 @pytest.mark.parametrize(
-    ("change", "is_again"),
-    [({"status": "unsupported"}, False), (KILL, True), ({"load": 0.09}, False), ({"load": 0.1}, True)],  # others' load
+    ("task", "outcome", "words"),
+    [
+        # Six values: the interval reaches from 0.9 to 1.1, half of it is 10 % of the median 1.0.
+        (CELL, timing(0.9, 1.0, 1.0, 1.0, 1.0, 1.1), "1.00 s (±10.0 %, 6 samples)"),
+        (STEP, replace(timing(1.0), stages={"forward": timing(0.1)}), "1.00 s (no interval, 1 samples)"),
+        (CELL, Failure("oom", "full"), "oom: full"),
+        (PROFILE, CellProfile(3, 0.035, 0.04, TIMES), "35.0 ms, profiled 40.0 ms, 75% of it in operators"),
+        (COUNTERS, CountedCell(2, "ncu", (KERNEL,), "8.0", None), "3 kernels, 500 ms"),
+        (*roof("matmul", "fp32", 1000), "1.00 GFLOP/s"),  # 2 * 1000^3 in 2 s
+        (*roof("fma", "fp32", 3_000_000_000), "3.00 GFLOP/s"),
+        (*roof("chain", "int64", 7_400_000_000), "3.700 additions/ns"),
+        (*count(2.8e10, uncounted="mode:2:0.1;sort:1:0.2", reason="no"), "14.0 GFLOP an input, without mode, sort; no"),
+        (*count(0, forward_other_flop=600), "no products, 300 FLOP of other arithmetic an input"),
+    ],
 )
-def test_a_roof_is_measured_again_if_it_was_killed_or_disturbed(kernel, change, is_again):
-    task = next(task for task in kernels(ROOFS) if (task.roof_kernel, task.precision) == kernel)
-    row = replace(roof_measurement(), session="before", version=VERSION, **task.columns, **change)
-    assert (task in kernels(ROOFS, row)) is is_again
-    assert (task in plan.further_tasks(ROOFS, run_cache(row), set())) is is_again
-    assert task not in plan.further_tasks(ROOFS, run_cache(row), {task})  # once in a run
+def test_outcomes_in_a_few_words(task, outcome, words):
+    assert describe(task, outcome) == words

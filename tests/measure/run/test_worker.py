@@ -1,4 +1,4 @@
-"""What a worker makes of exceptions and signs of life, and which tasks share a process."""
+"""The outcomes of exceptions and silence, and the tasks that share a process."""
 
 import pickle
 import threading
@@ -88,7 +88,7 @@ TUNED = changed(CELL, variant="channels_last+cudnn_benchmark")
         (COUNT, ROOFS[0], "cpu cuda mps"),
         (ROOFS[0], ROOFS[1], ""),
         (ROOFS[1], ROOFS[2], "cpu cuda mps"),  # another round
-        # On a GPU a process takes seconds to begin; elsewhere what is in its memory counts for more.
+        # On a GPU a process takes seconds to begin; elsewhere the state of its memory matters more.
         (CELL, LARGE, "cpu mps"),
         (CELL, changed(CELL, 1), "cpu cuda mps"),
         (CELL, changed(CELL, precision="fp16"), "cpu cuda mps"),

@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def process(forked_workers, folder):
-    """A worker whose processes find models of one's own in the folder, as this one does."""
+    """A worker. Its processes find own models in the folder, as this process does."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         process = Worker("cpu", 1, QUICK)

@@ -1,4 +1,4 @@
-"""Forward passes and training steps in all precisions and variants: what is called, timed and traced."""
+"""Forward passes and training steps in all precisions and variants: calls, times and memory."""
 
 import math
 from types import SimpleNamespace
@@ -84,7 +84,7 @@ def test_a_call_is_the_forward_pass_in_its_precision(precision, variant, stored,
         ({"variant": "kept_memory", "device": Watched("cuda")}, "torch keeps the memory of cuda in any case"),
     ],
 )
-def test_what_a_device_or_a_model_cannot_do_is_refused(how, why):
+def test_a_cell_beyond_its_device_or_model_is_refused(how, why):
     with pytest.raises(NotImplementedError, match=why):
         prepare(**how)
 
@@ -97,17 +97,17 @@ def test_channels_last_lays_weights_and_images_out_by_pixel():
 
 
 def test_kept_memory_is_requested_before_the_network_is_built(monkeypatch):
-    asked = []
+    events = []
     monkeypatch.setattr(variant_setup.platform, "libc_ver", lambda: ("glibc", "2.36"))
     library = SimpleNamespace(
-        mallopt=lambda parameter, value: asked.append(f"keep {parameter} {value}") or 1, malloc=None
+        mallopt=lambda parameter, value: events.append(f"keep {parameter} {value}") or 1, malloc=None
     )
     monkeypatch.setattr(variant_setup.ctypes, "CDLL", lambda name: library)
     original = catalog.prepare
-    monkeypatch.setattr(catalog, "prepare", lambda *about: asked.append("build") or original(*about))
+    monkeypatch.setattr(catalog, "prepare", lambda *about: events.append("build") or original(*about))
     prepare()
     prepare(variant="kept_memory")
-    assert asked == ["build", "keep -4 0", "keep -1 -1", "build"]
+    assert events == ["build", "keep -4 0", "keep -1 -1", "build"]
 
 
 def test_tf32_is_allowed_for_its_own_cells_only(monkeypatch):
@@ -121,7 +121,7 @@ def test_tf32_is_allowed_for_its_own_cells_only(monkeypatch):
 
 
 @pytest.mark.parametrize("variant", ["eager", "cold"])
-def test_a_forward_pass_has_no_gradients_and_caches_as_asked(monkeypatch, variant):
+def test_a_forward_pass_has_no_gradients_and_cold_caches(monkeypatch, variant):
     notes, device = [], Watched()
 
     def watched(batch_size):
@@ -204,7 +204,7 @@ def test_the_loss_scale_settles_before_steps_are_timed(monkeypatch):
 
     monkeypatch.setattr(calls, "sample", noted)
     timed = measure_step("scores_of_1000", "fp16", "autocast")
-    # A weight's gradient is 1000 * scale / 2 in fp16, whose largest number is 65504: 64000 at a scale of 2^7.
+    # A weight's gradient is 1000 * scale / 2 in fp16 (at most 65504): 64000 at a scale of 2^7.
     assert scales == [2**7]
     assert flagged(timed) == []
 
@@ -226,7 +226,7 @@ def test_a_step_and_its_stages_are_timed_sample_by_sample():
         assert sum(parts) == pytest.approx(whole)  # on a processor, which is done when an operator returns
     assert len(beats) > 3 * len(timed.samples) * timed.block  # a sign of life comes between stages
     # Weights and momentum are 2 numbers of 4 bytes each, the input one, the label one of 8 bytes. At most there are
-    # besides them scores, their gradient and that of the weights, 2 numbers each, and what the loss makes: little.
+    # besides them scores, their gradient and the weights' gradient, 2 numbers each, and a little for the loss.
     assert 8 + 8 + 4 + 8 + 3 * 8 <= timed.peak_byte < 1024
 
 
@@ -239,7 +239,7 @@ def test_the_peak_of_memory_leaves_out_what_a_step_frees():
         del sine
         return cosine.mul(image)
 
-    # A sine, a cosine and their sum, each of 1000 numbers of 4 bytes, beside the numbers themselves.
+    # A sine, a cosine and their sum, each of 1000 numbers of 4 bytes, and the numbers themselves.
     assert calls.measure_peak_byte(lambda: image.sin() + image.cos(), [image], CPU) == 4 * (1000 + 3000)
     assert calls.measure_peak_byte(one_after_another, [], CPU) == 8000
 
@@ -313,11 +313,11 @@ def test_a_sequence_has_a_label_for_each_step():
     assert distance.item() == pytest.approx(math.log(math.e + 6) - right)
 
 
-# Features, and what has no classes, are fitted to numbers of their shape.
+# Features, and other outputs without classes, are fitted to numbers of their shape.
 @pytest.mark.parametrize(
     ("family", "shape"), [("audio", (2, 5, 3)), ("own", ()), ("own", (4,)), ("own", (4, 1)), ("own", (4, 3, 1))]
 )
-def test_what_has_no_classes_is_fitted_to_numbers(family, shape):
+def test_outputs_without_classes_are_fitted_to_numbers(family, shape):
     loss, output = loss_of(family), scores(*shape)
     distance = loss((output, None))
     (target,) = loss.targets
@@ -338,7 +338,7 @@ def test_outputs_without_a_gradient_and_nested_ones_are_refused():
 
 
 class Packed(torch.Tensor):
-    """Weights of one byte with a scale a row, which refuse to be cast: what torchao does, without its kernels."""
+    """Weights of one byte with a scale a row, which refuse to be cast, as torchao's do."""
 
     @staticmethod
     def __new__(cls, values, scale):

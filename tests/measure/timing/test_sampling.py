@@ -107,7 +107,7 @@ def test_a_round_under_load_or_at_a_lower_clock_is_flagged(sensors, flags):
 
 
 def take_stages(durations_s, shares, **settings):
-    """The timing of calls whose two stages take a share of them, in turn from ``shares``, and the rest."""
+    """Time calls of two stages: the first takes its share of the call, in turn from ``shares``, the second the rest."""
     hands, share = Hands([]), itertools.cycle(shares)
     calls = itertools.chain(durations_s, itertools.repeat(durations_s[-1]))
     rest = []
@@ -124,7 +124,7 @@ def take_stages(durations_s, shares, **settings):
     return sample(stopwatch, Sampling(**settings), Sensors(hands, idle=3))
 
 
-def test_stages_are_sampled_with_their_whole_by_whose_rule():
+def test_stages_are_sampled_by_the_rule_of_their_whole():
     whole = take_stages([0.5], [0.2], least_s=2.0)
     # As steady calls: six samples make an interval.
     assert whole.latencies_s == pytest.approx([0.5] * 6)

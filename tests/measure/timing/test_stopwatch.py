@@ -10,7 +10,7 @@ from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Wi
 
 
 class Script:
-    """A call, its stages, caches and a device, which move the hands of a clock and note what happens.
+    """A call, its stages, caches and a device, which move the hands of a clock and note the order.
 
     An event takes its time, or several in turn.
     """
@@ -32,7 +32,7 @@ class Script:
 
 
 class Events:
-    """A device that takes half of the host's time, and loses that of blocks in which less than so much (s) passes."""
+    """A device that takes half of the host's time, and loses the time of blocks shorter than ``least_s``."""
 
     def __init__(self, hands, least_s):
         self.hands, self.least_s = hands, least_s
@@ -147,7 +147,7 @@ def test_samples_have_the_conditions_of_their_window():
     assert rest.temperature_c == pytest.approx(41.6)
 
 
-@pytest.mark.parametrize(("calls", "energy_j"), [(1, 150.0), (0, None)])  # 50 W for 3 s; unknown beside other work
+@pytest.mark.parametrize(("calls", "energy_j"), [(1, 150.0), (0, None)])  # 50 W for 3 s; unknown with other work
 def test_a_sample_longer_than_a_window_is_one(calls, energy_j):
     (first, second), _ = conditions_of(calls, 3.0, 2)
     assert first.energy_j == second.energy_j == energy_j
@@ -190,4 +190,4 @@ def test_signs_of_life_end_at_the_limit_and_with_the_call(monkeypatch):
 def test_a_variant_that_sets_something_up_has_a_call_of_its_own(variant, order):
     script = Script([])
     first_call(script.does("call"), variant, synchronize=script.does("synchronize"))
-    assert script.order == order  # what was queued is done, too
+    assert script.order == order  # queued work is done, too

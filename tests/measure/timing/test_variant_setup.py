@@ -33,12 +33,12 @@ print(min(faults))
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than GNU's")
-def test_memory_that_is_kept_causes_no_page_faults():
+def test_memory_that_stays_causes_no_page_faults():
     # 64 MiB are 32 pages if they are huge ones of 2 MiB, and more of any other size.
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "LD_"))}
     programs = [[sys.executable, "-c", ASK, how] for how in ("default", "kept")]
-    default, kept = (int(subprocess.check_output(program, env=plain, cwd=ROOT)) for program in programs)
-    assert kept < 1 <= 32 <= default
+    default, resident = (int(subprocess.check_output(program, env=plain, cwd=ROOT)) for program in programs)
+    assert resident < 1 <= 32 <= default
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_an_allocator_must_be_installed_and_loaded_first(monkeypatch, tmp_path, 
     assert f"{name} is not installed: on Debian, apt install lib{name}" in refusal()
     monkeypatch.setattr(ctypes.util, "find_library", {"tcmalloc": "libtcmalloc.so.4", library: file}.get)
     assert f"{name} was not loaded into the process" in refusal()
-    monkeypatch.setenv("LD_PRELOAD", "liba.so libb.so")  # what is loaded first in any case
+    monkeypatch.setenv("LD_PRELOAD", "liba.so libb.so")  # loaded first in any case
     assert process_variables("channels_last") == {}
     assert process_variables(f"channels_last+{name}") == {"LD_PRELOAD": f"{file} liba.so libb.so"}
     load("libc.so.6", file)

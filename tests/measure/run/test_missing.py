@@ -1,14 +1,14 @@
-"""The rounds, profiles and counters that a request still needs of its cells. ``test_runner`` has their rows."""
+"""The tasks that a request still needs. ``test_runner`` has the rows of their outcomes."""
 
 from dataclasses import replace
 
 import pytest
-from helpers.cells import asked, run_cache
-from helpers.rows import counter_profile, profile, run, samples
+from helpers.cells import ask, run_cache
+from helpers.rows import VERSION, counter_profile, profile, roof_measurement, run, samples, workload
 
 from measure.models import catalog
 from measure.run import plan
-from measure.run.tasks import KILLED
+from measure.run.tasks import KILLED, WorkloadTask
 
 TRAINED = {"training_models": catalog.find(["vgg11"]), "training_batch_sizes": [32]}
 A1, A64, V1, V64 = (f"{model} batch {batch} fp32" for model in ("alexnet", "vgg11") for batch in (1, 64))
@@ -30,7 +30,7 @@ def counters(*cells):
 
 
 def timed(model, latencies_s, batch=1, **changes):
-    """The rows of a cell's rounds, a sample each."""
+    """The rows of a cell's rounds, with one sample per round."""
     rows = []
     for number, latency_s in enumerate(latencies_s):
         (sample,) = samples(1, model, batch, number)
@@ -47,29 +47,29 @@ def changed(*rows, **changes):
     return [replace(row, **changes) for row in rows]
 
 
-ONE = asked(sections=["inference", "operators"], rounds=1)
-TWO = asked("alexnet vgg11", most_rounds=9)
+ONE = ask(sections=["inference", "operators"], rounds=1)
+TWO = ask("alexnet vgg11", most_rounds=9)
 TWO_RATES = [*timed("alexnet", STEADY), *timed("vgg11", NOISY)]
 WAYS = {"precisions": ["fp32", "bf16"], "variants": ["eager", "kept_memory"]}
-STEPS = asked("vgg11", sections=["training"], rounds=2, **TRAINED)
-PROFILES = asked("alexnet vgg11", (1, 64), ["operators"], optimizers=["sgd", "adam"], **TRAINED)
+STEPS = ask("vgg11", sections=["training"], rounds=2, **TRAINED)
+PROFILES = ask("alexnet vgg11", (1, 64), ["operators"], optimizers=["sgd", "adam"], **TRAINED)
 PROFILED = [
     profile("alexnet"), profile("alexnet", 64, "oom"), profile("vgg11", 32, phase="step"),
     *changed(profile("vgg11"), environment_id="before"),
 ]  # fmt: skip
-COUNTERS = asked(sections=["hardware-counters"], **TRAINED)
+COUNTERS = ask(sections=["hardware-counters"], **TRAINED)
 PAIR = [run("alexnet"), profile("alexnet")]
 KILL = {"status": KILLED.status, "session": "before"}
 
 LACKING = {
     "another environment": (ONE, changed(*PAIR, environment_id="before"), [*rounds(A1, 1), *profiles(A1)]),
     "done or failed": (
-        asked("alexnet vgg11", (1, 64), rounds=2),
+        ask("alexnet vgg11", (1, 64), rounds=2),
         [run("alexnet"), run("alexnet", round_=1), run("vgg11"), run("vgg11", 64, "error")],
         [*rounds(A64, 1, 2), *rounds(V1, 2)],
     ),
     "by force all rounds": (
-        asked("vgg11", most_rounds=9, force=True), timed("vgg11", [*NOISY, 1, 1]), rounds(V1, 1, 2, 3, 4, 5)
+        ask("vgg11", most_rounds=9, force=True), timed("vgg11", [*NOISY, 1, 1]), rounds(V1, 1, 2, 3, 4, 5)
     ),
     "a wide interval": (TWO, TWO_RATES, rounds(V1, 4)),
     "a loaded machine": (  # three undisturbed rounds are wanted: vgg11 has none yet, alexnet two
@@ -77,8 +77,8 @@ LACKING = {
         [*loaded(timed("vgg11", STEADY), 0, 1, 2), *loaded(timed("alexnet", STEADY), 2)],
         [*rounds(V1, 4, 5, 6), *rounds(A1, 4)],
     ),
-    "a round that was made up for": (asked(most_rounds=9), loaded(timed("alexnet", [*STEADY, 9.0]), 3), []),
-    "a machine that is always loaded": (asked(most_rounds=4), loaded(timed("alexnet", [1.0] * 4), 0, 1, 2, 3), []),
+    "a round that was made up for": (ask(most_rounds=9), loaded(timed("alexnet", [*STEADY, 9.0]), 3), []),
+    "a machine that is always loaded": (ask(most_rounds=4), loaded(timed("alexnet", [1.0] * 4), 0, 1, 2, 3), []),
     "a stage that was disturbed": (
         replace(STEPS, most_rounds=9),
         [
@@ -87,12 +87,12 @@ LACKING = {
         ],
         rounds(STEP, 3),
     ),
-    "another version failed": (asked(rounds=1), changed(run("alexnet", status="error"), version="0.9"), rounds(A1, 1)),
+    "another version failed": (ask(rounds=1), changed(run("alexnet", status="error"), version="0.9"), rounds(A1, 1)),
     "other code": (ONE, changed(*PAIR, code="1-2"), [*rounds(A1, 1), *profiles(A1)]),
     "within the target": (replace(TWO, target=0.9), TWO_RATES, []),
-    "wide at last": (asked("vgg11", most_rounds=9), timed("vgg11", NOISY * 3), []),
+    "wide at last": (ask("vgg11", most_rounds=9), timed("vgg11", NOISY * 3), []),
     "rounds of a group are equal": (  # a variant or a precision is compared with its baseline round by round
-        asked(batch_sizes=[1, 8], most_rounds=9, **WAYS),
+        ask(batch_sizes=[1, 8], most_rounds=9, **WAYS),
         [
             *timed("alexnet", STEADY), *timed("alexnet", NOISY, variant="kept_memory"),
             *timed("alexnet", STEADY, precision="bf16"),
@@ -113,13 +113,13 @@ LACKING = {
         rounds(STEP, 2),
     ),
     "a failed step fails no forward pass": (
-        asked("vgg11", [32], ["inference", "training"], rounds=2, **TRAINED),
+        ask("vgg11", [32], ["inference", "training"], rounds=2, **TRAINED),
         [run("vgg11", 32, "oom", phase="step")],
         rounds("vgg11 batch 32 fp32", 1, 2),
     ),
     "profiles": (PROFILES, PROFILED, profiles(V1, V64, f"{STEP} adam")),
     "quick profiles": (  # of the two leading models, and of the one that is trained
-        asked("alexnet vgg11 vgg16", (1, 64), ["operators"], quick=True, **TRAINED), [], profiles(A1, STEP, V1)
+        ask("alexnet vgg11 vgg16", (1, 64), ["operators"], quick=True, **TRAINED), [], profiles(A1, STEP, V1)
     ),
     "counters": (COUNTERS, [counter_profile("vgg11", 32, "unsupported"), PAIR[1]], counters(A1)),
 }  # fmt: skip
@@ -129,3 +129,67 @@ LACKING = {
 def test_missing_cells(request_, rows, expected):
     tasks = plan.tasks_to_do(request_, run_cache(*rows))
     assert sorted(task.label for task in tasks) == sorted(expected)
+
+
+COUNTED = replace(workload("alexnet"), input_shape="3x224x224")
+AS_BF16 = replace(COUNTED, precision="bf16")
+
+COUNTS = {
+    "missing batch sizes": (ask(batch_sizes=(1, 64, 256)), COUNTED, {"fp32": (64, 256)}),
+    "could not be counted": (ask(), replace(COUNTED, status="unsupported", reason="no shape"), {}),
+    "killed": (ask(), replace(COUNTED, status=KILLED.status), {"fp32": (1,)}),
+    "another input shape": (ask(), replace(COUNTED, input_shape="3x600x600"), {"fp32": (1,)}),
+    "by other formulas": (ask(), replace(COUNTED, counting=0), {"fp32": (1,)}),
+    "by other formulas, in vain": (ask(), replace(COUNTED, status="error", reason="?", counting=0), {"fp32": (1,)}),
+    "of other code": (ask(), replace(COUNTED, code="1-2"), {"fp32": (1,)}),
+    "by force": (ask(force=True), COUNTED, {"fp32": (1,)}),
+    "autocast on a kind of device": (
+        ask(precisions=["fp32", "bf16"], variants=["eager", "autocast"]), AS_BF16,
+        {"fp32": (1,), "bf16 autocast on cpu": (1,)},
+    ),
+    "stored as fp32": (
+        ask(precisions=["fp32", "tf32"], variants=["eager", "compile"]), AS_BF16, {"fp32": (1,)}
+    ),
+    "trained": (ask("vgg11", sections=["training"], **TRAINED), COUNTED, {"fp32": (1, 32)}),
+    "not trained now": (ask("vgg11", **TRAINED), COUNTED, {"fp32": (1,)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_", "row", "expected"), COUNTS.values(), ids=COUNTS)
+def test_missing_counts(request_, row, expected):
+    tasks = plan.tasks_to_do(replace(request_, sections=["workload", *request_.sections]), run_cache(row))
+    counts = [task for task in tasks if isinstance(task, WorkloadTask)]
+    assert {task.label.split(maxsplit=2)[2]: task.batches for task in counts} == expected
+    assert len(counts) == len(expected)
+
+
+ROOFS = ask("", (), ["roofs"])
+
+
+def kernels(request, *rows, **machine):
+    return plan.tasks_to_do(request, run_cache(*rows, **machine))
+
+
+def test_a_quick_run_measures_few_kernels():
+    tasks = kernels(replace(ROOFS, quick=True))
+    assert {task.roof_kernel for task in tasks} == {"matmul", "fma", "stream_triad", "chain"}
+    assert {task.pace for task in tasks} == {"sustained"}
+    assert set(tasks) < set(kernels(ROOFS))
+
+
+@pytest.mark.parametrize("kernel", [("matmul", "fp32"), ("chain", "int64")])
+@pytest.mark.parametrize(
+    ("change", "is_again"),
+    [
+        ({"status": "unsupported"}, False),
+        ({"status": KILLED.status}, True),
+        ({"load": 0.09}, False),
+        ({"load": 0.1}, True),
+    ],  # others' load
+)
+def test_a_roof_is_measured_again_if_it_was_killed_or_disturbed(kernel, change, is_again):
+    task = next(task for task in kernels(ROOFS) if (task.roof_kernel, task.precision) == kernel)
+    row = replace(roof_measurement(), session="before", version=VERSION, **task.columns, **change)
+    assert (task in kernels(ROOFS, row)) is is_again
+    assert (task in plan.further_tasks(ROOFS, run_cache(row), set())) is is_again
+    assert task not in plan.further_tasks(ROOFS, run_cache(row), {task})  # once in a run
