@@ -8,21 +8,12 @@ from typing import Any
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.traces import MEASURED
 from measure.counting import count
+from measure.domain import records
 from measure.domain.cell import Cell
 from measure.domain.chips import fold_name
 from measure.domain.model_work import uncounted_names
 from measure.domain.names import model_name
-from measure.domain.records import (
-    Environment,
-    HardwareCounterProfile,
-    KernelCounters,
-    KernelTime,
-    OperatorTime,
-    Profile,
-    RoofMeasurement,
-    Run,
-    Sample,
-)
+from measure.domain.records import Environment, Profile, RoofMeasurement, Run, Sample
 from measure.domain.roofs import is_loaded
 from measure.domain.statistics import estimate_median
 from measure.domain.values import latency, now, si
@@ -113,12 +104,11 @@ def store_counts(workloads: Workloads, task: WorkloadTask, outcome: list[count.C
 
 def describe_counts(_task: WorkloadTask, result: list[count.Count]) -> str:
     first = result[0].workload
-    assert first.forward_flop is not None
-    assert first.forward_other_flop is not None
     if first.forward_flop:
         work = si(first.forward_flop / first.batch, "FLOP")
     else:
-        work = f"no products, {si(first.forward_other_flop / first.batch, 'FLOP')} of other arithmetic"
+        other_flop = first.forward_other_flop or 0
+        work = f"no products, {si(other_flop / first.batch, 'FLOP')} of other arithmetic"
     missing = uncounted_names(first)
     left_out = f", without {', '.join(missing)}" if missing else ""
     path = ", on one run's path" if first.path else ""
@@ -181,13 +171,13 @@ def describe_round(_task: RoundTask, result: Timing) -> str:
 
 def store_profile(cache: RunCache, task: ProfileTask, outcome: CellProfile | Failure) -> None:
     row, key = _cell_columns(cache, task, outcome), cache.key(task.cell)
-    operators: list[OperatorTime] = []
-    kernels: list[KernelTime] = []
+    operators: list[records.OperatorTime] = []
+    kernels: list[records.KernelTime] = []
     if not isinstance(outcome, Failure):
         row |= {name: getattr(outcome, name) for name in ("steps", "plain_s", "profiled_s", "busy_s", "load")}
         row |= outcome.system_use._asdict() if outcome.system_use else {}
-        operators = [OperatorTime(**key, **each._asdict()) for each in outcome.operators]
-        kernels = [KernelTime(**key, **each._asdict()) for each in outcome.kernels]
+        operators = [records.OperatorTime(**key, **each._asdict()) for each in outcome.operators]
+        kernels = [records.KernelTime(**key, **each._asdict()) for each in outcome.kernels]
         if outcome.trace is not None:
             _store_trace(cache, task.cell, outcome.trace)
     cache.folder.put_profile(Profile(**row), operators, kernels)
@@ -217,11 +207,11 @@ def describe_profile(_task: ProfileTask, result: CellProfile) -> str:
 
 def store_counters(cache: RunCache, task: HardwareCounterTask, outcome: CountedCell | Failure) -> None:
     row, key = _cell_columns(cache, task, outcome), cache.key(task.cell)
-    kernels: list[KernelCounters] = []
+    kernels: list[records.KernelCounters] = []
     if not isinstance(outcome, Failure):
         row |= {name: getattr(outcome, name) for name in ("tool", "steps", "capability", "tensor_gap")}
-        kernels = [KernelCounters(**key, **each._asdict()) for each in outcome.kernels]
-    cache.folder.put_hardware_counters(HardwareCounterProfile(**row), kernels)
+        kernels = [records.KernelCounters(**key, **each._asdict()) for each in outcome.kernels]
+    cache.folder.put_hardware_counters(records.HardwareCounterProfile(**row), kernels)
 
 
 def describe_counters(_task: HardwareCounterTask, result: CountedCell) -> str:

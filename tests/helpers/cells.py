@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
-from helpers.rows import ENVIRONMENT, RECORDED_AT, VERSION
+from helpers.rows import ENVIRONMENT, RECORDED_AT, VERSION, run, samples
 from measure.cache.folders import MachineFolder
 from measure.domain.cell import Cell
 from measure.domain.latency import TimedCell, group_rounds
@@ -44,6 +44,19 @@ def changed(task, round_=None, **cell_changes):
 
 def ask(models="alexnet", batch_sizes=(1,), sections=("inference",), precisions=("fp32",), **changes):
     return Request(catalog.find(models.split()), batch_sizes, precisions, sections, **changes)
+
+
+def changed_rows(*rows, **changes):
+    return [replace(row, **changes) for row in rows]
+
+
+def timed_rounds(model, latencies_s, batch=1, **changes):
+    """The rows of a cell's rounds, with one sample per round."""
+    rows = []
+    for number, latency_s in enumerate(latencies_s):
+        (sample,) = samples(1, model, batch, number)
+        rows += [run(model, batch, round_=number), replace(sample, latency_s=latency_s)]
+    return changed_rows(*rows, **changes)
 
 
 def run_cache(*rows, seed=1, data=Path("nowhere"), **environment):

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from helpers.cells import ask, run_cache
-from helpers.rows import VERSION, counter_profile, profile, roof_measurement, run, samples, workload
+from helpers.cells import ask, changed_rows, run_cache, timed_rounds
+from helpers.rows import VERSION, counter_profile, profile, roof_measurement, run, workload
 
 from measure.models import catalog
 from measure.run import plan
@@ -29,56 +29,43 @@ def counters(*cells):
     return [f"hardware counters of {cell}" for cell in cells]
 
 
-def timed(model, latencies_s, batch=1, **changes):
-    """The rows of a cell's rounds, with one sample per round."""
-    rows = []
-    for number, latency_s in enumerate(latencies_s):
-        (sample,) = samples(1, model, batch, number)
-        rows += [run(model, batch, round_=number), replace(sample, latency_s=latency_s)]
-    return changed(*rows, **changes)
-
-
 def loaded(rows, *numbers):
     """The same rows, with these rounds disturbed."""
     return [replace(row, flags="loaded") if hasattr(row, "flags") and row.round in numbers else row for row in rows]
 
 
-def changed(*rows, **changes):
-    return [replace(row, **changes) for row in rows]
-
-
 ONE = ask(sections=["inference", "operators"], rounds=1)
 TWO = ask("alexnet vgg11", most_rounds=9)
-TWO_RATES = [*timed("alexnet", STEADY), *timed("vgg11", NOISY)]
+TWO_RATES = [*timed_rounds("alexnet", STEADY), *timed_rounds("vgg11", NOISY)]
 WAYS = {"precisions": ["fp32", "bf16"], "variants": ["eager", "kept_memory"]}
 STEPS = ask("vgg11", sections=["training"], rounds=2, **TRAINED)
 PROFILES = ask("alexnet vgg11", (1, 64), ["operators"], optimizers=["sgd", "adam"], **TRAINED)
 PROFILED = [
     profile("alexnet"), profile("alexnet", 64, "oom"), profile("vgg11", 32, phase="step"),
-    *changed(profile("vgg11"), environment_id="before"),
+    *changed_rows(profile("vgg11"), environment_id="before"),
 ]  # fmt: skip
 COUNTERS = ask(sections=["hardware-counters"], **TRAINED)
 PAIR = [run("alexnet"), profile("alexnet")]
 KILL = {"status": KILLED.status, "session": "before"}
 
 LACKING = {
-    "another environment": (ONE, changed(*PAIR, environment_id="before"), [*rounds(A1, 1), *profiles(A1)]),
+    "another environment": (ONE, changed_rows(*PAIR, environment_id="before"), [*rounds(A1, 1), *profiles(A1)]),
     "done or failed": (
         ask("alexnet vgg11", (1, 64), rounds=2),
         [run("alexnet"), run("alexnet", round_=1), run("vgg11"), run("vgg11", 64, "error")],
         [*rounds(A64, 1, 2), *rounds(V1, 2)],
     ),
     "by force all rounds": (
-        ask("vgg11", most_rounds=9, force=True), timed("vgg11", [*NOISY, 1, 1]), rounds(V1, 1, 2, 3, 4, 5)
+        ask("vgg11", most_rounds=9, force=True), timed_rounds("vgg11", [*NOISY, 1, 1]), rounds(V1, 1, 2, 3, 4, 5)
     ),
     "a wide interval": (TWO, TWO_RATES, rounds(V1, 4)),
     "a loaded machine": (  # three undisturbed rounds are wanted: vgg11 has none yet, alexnet two
         TWO,
-        [*loaded(timed("vgg11", STEADY), 0, 1, 2), *loaded(timed("alexnet", STEADY), 2)],
+        [*loaded(timed_rounds("vgg11", STEADY), 0, 1, 2), *loaded(timed_rounds("alexnet", STEADY), 2)],
         [*rounds(V1, 4, 5, 6), *rounds(A1, 4)],
     ),
-    "a round that was made up for": (ask(most_rounds=9), loaded(timed("alexnet", [*STEADY, 9.0]), 3), []),
-    "a machine that is always loaded": (ask(most_rounds=4), loaded(timed("alexnet", [1.0] * 4), 0, 1, 2, 3), []),
+    "a round that was made up for": (ask(most_rounds=9), loaded(timed_rounds("alexnet", [*STEADY, 9.0]), 3), []),
+    "a machine that is always loaded": (ask(most_rounds=4), loaded(timed_rounds("alexnet", [1.0] * 4), 0, 1, 2, 3), []),
     "a stage that was disturbed": (
         replace(STEPS, most_rounds=9),
         [
@@ -87,27 +74,27 @@ LACKING = {
         ],
         rounds(STEP, 3),
     ),
-    "another version failed": (ask(rounds=1), changed(run("alexnet", status="error"), version="0.9"), rounds(A1, 1)),
-    "other code": (ONE, changed(*PAIR, code="1-2"), [*rounds(A1, 1), *profiles(A1)]),
+    "of another version": (ask(rounds=1), changed_rows(run("alexnet", status="error"), version="0.9"), rounds(A1, 1)),
+    "other code": (ONE, changed_rows(*PAIR, code="1-2"), [*rounds(A1, 1), *profiles(A1)]),
     "within the target": (replace(TWO, target=0.9), TWO_RATES, []),
-    "wide at last": (ask("vgg11", most_rounds=9), timed("vgg11", NOISY * 3), []),
+    "wide at last": (ask("vgg11", most_rounds=9), timed_rounds("vgg11", NOISY * 3), []),
     "rounds of a group are equal": (  # a variant or a precision is compared with its baseline round by round
         ask(batch_sizes=[1, 8], most_rounds=9, **WAYS),
         [
-            *timed("alexnet", STEADY), *timed("alexnet", NOISY, variant="kept_memory"),
-            *timed("alexnet", STEADY, precision="bf16"),
-            *timed("alexnet", STEADY, precision="bf16", variant="kept_memory"),
-            *timed("alexnet", STEADY, 8), *timed("alexnet", STEADY, 8, variant="kept_memory"),
-            *timed("alexnet", STEADY, 8, precision="bf16"),
+            *timed_rounds("alexnet", STEADY), *timed_rounds("alexnet", NOISY, variant="kept_memory"),
+            *timed_rounds("alexnet", STEADY, precision="bf16"),
+            *timed_rounds("alexnet", STEADY, precision="bf16", variant="kept_memory"),
+            *timed_rounds("alexnet", STEADY, 8), *timed_rounds("alexnet", STEADY, 8, variant="kept_memory"),
+            *timed_rounds("alexnet", STEADY, 8, precision="bf16"),
         ],
         [
             *rounds(A1, 4), *rounds(f"{A1} kept_memory", 4), *rounds("alexnet batch 1 bf16", 4),
             *rounds("alexnet batch 1 bf16 kept_memory", 4), *rounds("alexnet batch 8 bf16 kept_memory", 1, 2, 3),
         ],
     ),
-    "killed before": (ONE, changed(*PAIR, **KILL), [*rounds(A1, 1), *profiles(A1)]),
-    "killed in this session": (ONE, changed(*PAIR, **KILL | {"session": "today"}), []),
-    "another input shape": (ONE, changed(*PAIR, input_shape="3x600x600"), [*rounds(A1, 1), *profiles(A1)]),
+    "killed before": (ONE, changed_rows(*PAIR, **KILL), [*rounds(A1, 1), *profiles(A1)]),
+    "killed in this session": (ONE, changed_rows(*PAIR, **KILL | {"session": "today"}), []),
+    "another input shape": (ONE, changed_rows(*PAIR, input_shape="3x600x600"), [*rounds(A1, 1), *profiles(A1)]),
     "a step is done with its whole": (
         STEPS, [run("vgg11", 32), run("vgg11", 32, phase="step"), run("vgg11", 32, phase="forward", round_=1)],
         rounds(STEP, 2),

@@ -6,8 +6,8 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from helpers.cells import ask, run_cache
-from helpers.rows import ENVIRONMENT, run, samples, workload
+from helpers.cells import ask, run_cache, timed_rounds
+from helpers.rows import ENVIRONMENT, run, workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -148,29 +148,17 @@ def test_named_batch_sizes_do_not_wait_for_others():
 
 
 def test_a_budget_for_one_section_is_spent_on_it():
-    rows = [row for number in range(3) for row in changed_round(number)]
+    rows = timed_rounds("alexnet", [1.0, 1.2, 0.8])
     request = ask("alexnet", (1,), ["inference"], budget_s=60.0, rounds=3, most_rounds=9)
-    assert in_parts(request, *rows) == {"more rounds": [f"{A1}, round 4"]}  # 1, 1.2, 0.8 s are wide
-
-
-def changed_round(number):
-    (sample,) = samples(1, "alexnet", 1, number)
-    return run("alexnet", round_=number), replace(sample, latency_s=(1.0, 1.2, 0.8)[number])
-
-
-def timed(model, latency_s):
-    """The rows of a count, a round and its sample at batch 1."""
-    (sample,) = samples(1, model)
-    counted = replace(workload(model), input_shape="3x224x224")
-    return [counted, run(model), replace(sample, latency_s=latency_s)]
+    assert in_parts(request, *rows) == {"more rounds": [f"{A1}, round 4"]}
 
 
 def test_long_cells_come_shortest_first_and_timed_ones_tell():
     request = ask("alexnet vgg11 vgg16", (1, 64, 256), rounds=1, budget_s=180.0)
     assert [label.split()[2] for label in in_parts(request)["long cells"]] == ["64", "256", "256", "256"]
-    three = ask("alexnet vgg11 vgg16", (1, 64), **SHORT)
+    three, counted = ask("alexnet vgg11 vgg16", (1, 64), **SHORT), replace(workload("vgg16"), input_shape="3x224x224")
     for latency_s, part in ((0.2, "long cells"), (0.001, "batch 64")):  # at batch 64 64 times as long
-        assert "vgg16 batch 64 fp32, round 1" in in_parts(three, *timed("vgg16", latency_s))[part]
+        assert "vgg16 batch 64 fp32, round 1" in in_parts(three, counted, *timed_rounds("vgg16", [latency_s]))[part]
 
 
 @pytest.mark.parametrize(
