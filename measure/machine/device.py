@@ -73,7 +73,6 @@ class Device(ABC):
         """Return the facts that tell this hardware from other hardware, among them its ``name``."""
 
     def driver(self) -> str | None:
-        """Return the driver's version, if there is one."""
         return None
 
     def capability(self) -> str | None:
@@ -100,7 +99,6 @@ class Device(ABC):
         """Wait until the device has finished all its work."""
 
     def release_memory(self) -> None:
-        """Free the memory of a finished task in this process."""
         gc.collect()
 
     def events(self) -> Events | None:

@@ -11,8 +11,6 @@ from measure.machine.nvidia import nvidia_handles
 
 
 class Cpu(Device):
-    """The processor with all its cores."""
-
     kind = torch_name = "cpu"
 
     def identity(self) -> dict[str, str]:

@@ -106,7 +106,6 @@ def _addition(builder: Any, kind: Vector) -> Any:
 
 @intrinsic
 def add(_typing: Any, left: Vector, right: Vector) -> Any:
-    """Add two vectors, lane by lane."""
     return left(left, right), lambda _context, builder, _signature, values: _addition(builder, left)(*values)
 
 
@@ -125,7 +124,6 @@ def multiply_add(_typing: Any, value: Vector, factor: Vector, term: Vector) -> A
 
 @intrinsic
 def total(_typing: Any, vector: Vector) -> Any:
-    """Sum the lanes of a vector."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         lanes = [builder.extract_element(values[0], INT32(at)) for at in range(vector.lanes)]
@@ -149,7 +147,6 @@ class Team:
         return [future.result() for future in futures]
 
     def parts(self, count: int) -> list[int]:
-        """Split ``count`` things as evenly as possible."""
         ends = [count * number // len(self._members) for number in range(len(self._members) + 1)]
         return [end - start for start, end in pairwise(ends)]
 

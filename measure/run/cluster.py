@@ -136,8 +136,6 @@ class MachineKind:
 
 
 class ReadyDevice(NamedTuple):
-    """A device with an actor that is ready to measure."""
-
     place: Place
     actor: Any  # Ray's handle of a DeviceActor
     environment: Environment
@@ -190,7 +188,6 @@ class ClusterRun:
 
     @property
     def tasks(self) -> list[Task]:
-        """The tasks left."""
         return [task for kind in self.kinds.values() for task in kind.tasks]
 
     def run(self) -> Summary:

@@ -68,7 +68,6 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
 
 
 def tasks_to_do(request: Request, cache: RunCache) -> list[Task]:
-    """Return the tasks that the cache lacks, in their order."""
     request = request.on(cache.environment)
     return [task for part in in_parts(missing_tasks(request, cache), request, cache) for task in part.tasks]
 

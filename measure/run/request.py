@@ -71,7 +71,6 @@ class Request:
         return (cell.precision, cell.variant) == (self.precisions[0], self.variants[0])
 
     def cells(self, phase: str) -> list[tuple[Model, Cell]]:
-        """Return the cells of inference or of training steps."""
         models, sizes, ways = self.models, self.batch_sizes, self.variants
         if phase != INFERENCE:
             models, sizes = self.training_models, self.training_batch_sizes

@@ -64,7 +64,6 @@ class RunProgress:
         self._line.stop()
 
     def extend(self, tasks: Sequence[Task]) -> None:
-        """Add tasks that results call for."""
         self.total += len(tasks)
         self._left_s |= {task: self._seconds(task) for task in tasks}
 
@@ -122,8 +121,6 @@ class RunProgress:
 
 @dataclass
 class Summary:
-    """How a run went."""
-
     statuses: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[Task, Failure]] = field(default_factory=list)
     left: int = 0  # tasks that were not done

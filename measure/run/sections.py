@@ -64,14 +64,12 @@ def tier(task: Task, request: Request) -> Tier:
 
 
 def put(cache: RunCache, task: Task, outcome: Any) -> None:
-    """Write a task's result or Failure into the cache."""
     if task.is_of_machine:
         cache.folder.put_environment(cache.environment)
     SECTIONS[task.section].store(cache, task, outcome)
 
 
 def describe(task: Task, outcome: Any) -> str:
-    """Put a result or a Failure into a few words."""
     if isinstance(outcome, Failure):
         return f"{outcome.status}: {outcome.reason}"
     return SECTIONS[task.section].describe(task, outcome)

@@ -80,7 +80,6 @@ class RunCache:
         return {**status, "recorded_at": now(), "session": self.session, "seed": self.seed, "version": self.version}
 
     def places(self, tasks: Collection[Task]) -> list[str]:
-        """Return the folders that the tasks' rows go into."""
         return sorted({str(self.folder.folder if task.is_of_machine else self.workloads.folder) for task in tasks})
 
 

@@ -214,8 +214,6 @@ class RoundTask(CellTask):
 
 
 class ProfileTask(CellTask):
-    """Profile a cell once, between plain rounds."""
-
     section = "operators"
     block = 0  # in the same session as a plain round of its cell
 
@@ -228,8 +226,6 @@ class ProfileTask(CellTask):
 
 
 class HardwareCounterTask(CellTask):
-    """Read a GPU's counters of a cell once."""
-
     section = "hardware-counters"
     block = AFTER
 

@@ -58,7 +58,10 @@ def classify(problem: BaseException) -> Failure:
         if isinstance(problem, kind) or any(phrase in lowered for phrase in PHRASES[status]):
             return Failure(status, reason)
     if NO_ENGINE in lowered:
-        return Failure("oom" if _is_gpu_full() else "unsupported", reason)
+        import torch
+
+        free_byte, whole_byte = torch.cuda.mem_get_info()
+        return Failure("oom" if free_byte < FULL * whole_byte else "unsupported", reason)
     return Failure("error", reason)
 
 
@@ -73,13 +76,6 @@ def _is_of_torch(problem: BaseException) -> bool:
         return True
     is_raised = place.tb_frame.f_code.co_code[place.tb_lasti] == dis.opmap["RAISE_VARARGS"]
     return not is_raised or str(place.tb_frame.f_globals.get("__name__")).startswith(("torch.", "triton."))
-
-
-def _is_gpu_full() -> bool:
-    import torch
-
-    free_byte, whole_byte = torch.cuda.mem_get_info()
-    return free_byte < FULL * whole_byte
 
 
 class Channel:

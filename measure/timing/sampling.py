@@ -114,7 +114,6 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
 
 
 def _calls(block_s: float, call_s: float) -> int:
-    """Return how many calls fill a block."""
     return max(1, ceil(block_s / max(call_s, 1e-9)))
 
 

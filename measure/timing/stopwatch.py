@@ -48,7 +48,6 @@ class Stopwatch:
         return TimedSample(elapsed_s / calls, None if event_s is None else event_s / calls)
 
     def cost_s(self) -> float:
-        """Return the time of an empty block."""
         return median(self._elapsed_s(0) for _ in range(CLOCK_READINGS))
 
     def _elapsed_s(self, calls: int) -> float:

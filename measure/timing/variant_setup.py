@@ -39,7 +39,6 @@ def begin(variant: str, device_kind: str, precision: str) -> None:
 
 
 def change(variant: str, call: Call, model: Model) -> Call:
-    """Return the call as the variant runs it."""
     for part in parts_of(variant):
         if part.name in CHANGE:
             call = CHANGE[part.name](call, model)
