@@ -44,7 +44,7 @@ class DurationEstimate:
     def __init__(self, request: Request, cache: RunCache) -> None:
         self._kind = cache.environment.device
         self._round = round_sampling(request.budget_s)
-        sheet, found = datasheet(cache), machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
+        sheet, found = datasheet(cache), machine_roof(cache.rows(RoofMeasurement))
         self._flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[self._kind]}
         self._flop_per_s |= {**(sheet.flop_per_s if sheet else {}), **found.flop_per_s}
         self._byte_per_s = found.byte_per_s or (sheet and sheet.byte_per_s) or UNKNOWN_BYTE_PER_S[self._kind]
@@ -53,7 +53,7 @@ class DurationEstimate:
             if row.status == "ok" and row.autocast is None:
                 self._counted[row.model, row.input_shape].append(row)
         self._least_s: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # forward passes, by batch size
-        for sample in cache.rows(cache.folder.rows(Sample)):
+        for sample in cache.rows(Sample):
             if (sample.phase, sample.variant) == (INFERENCE, EAGER):
                 of_batch = self._least_s[sample.model, sample.precision]
                 of_batch[sample.batch] = min(sample.latency_s, of_batch.get(sample.batch, inf))

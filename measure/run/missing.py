@@ -71,7 +71,7 @@ def missing_counts(request: Request, cache: RunCache) -> list[WorkloadTask]:
     autocasts = [kind if variants.is_autocast(variant) else None for variant in request.variants]
     ways = dict.fromkeys(product(map(stored_as, request.precisions), autocasts))
     ways.pop((FULL_PRECISION, kind), None)
-    trains = not {"training", ProfileTask.section, HardwareCounterTask.section}.isdisjoint(request.sections)
+    trains = bool(set(request.sections) - {WorkloadTask.section, RoofTask.section, "inference"})
     tasks = []
     for (precision, autocast), model in product(ways, request.models):
         trained = trains and model in request.training_models
@@ -92,10 +92,10 @@ def missing_roofs(request: Request, cache: RunCache) -> list[RoofTask]:
 
     Other programs may have slowed such a kernel unseen.
     """
-    rows = () if request.force else cache.tried(cache.folder.rows(RoofMeasurement))
+    rows = () if request.force else cache.tried(RoofMeasurement)
     timed = {roof_key(row) for row in rows if not is_loaded(row)}
     if timed:
-        last = max((row.recorded_at for row in cache.rows(cache.folder.rows(Run))), default="")
+        last = max((row.recorded_at for row in cache.rows(Run)), default="")
         timed -= {roof_key(row) for _, _, row in cells_above_roof(cache) if (row.recorded_at or "") < last}
     wanted = precisions.product_precisions(cache.environment, request.precisions)
     tasks = [RoofTask(*each) for each in roof_kernels(cache.environment.device, wanted)]
@@ -114,7 +114,7 @@ def roof_tier(task: RoofTask, request: Request) -> Tier:
 
 def cells_above_roof(cache: RunCache) -> list[tuple[TimedCell, float, RoofMeasurement]]:
     """Return the cells that ran faster than any kernel at their precision, with their rate (FLOP/s) and that kernel."""
-    roof = machine_roof(cache.rows(cache.folder.rows(RoofMeasurement))).arithmetic
+    roof = machine_roof(cache.rows(RoofMeasurement)).arithmetic
     counted = {attrgetter(*WORKLOAD)(row): row.forward_flop for row in cache.workloads.rows(Workload)} if roof else {}
     found = []
     for cell in cache.folder.cells(cache.environment) if roof else ():
@@ -147,7 +147,7 @@ def missing_rounds(phase: str, request: Request, cache: RunCache) -> list[RoundT
     cells = request.cells(phase)
     measured: dict[Cell, set[int]] = defaultdict(set)
     failed: dict[Cell, Run] = {}
-    for row in _rows_of(cells, cache.tried(cache.folder.rows(Run))):
+    for row in _rows_of(cells, cache.tried(Run)):
         measured[Cell.of(row)].add(row.round)
         if row.status != "ok":
             failed[Cell.of(row)] = row
@@ -175,7 +175,7 @@ def _rounds_wanted(request: Request, cells: list[Cell], done: dict[Cell, set[int
     groups: dict[tuple[str, int, str], list[Cell]] = defaultdict(list)
     for cell in cells:
         groups[cell.model, cell.batch, cell.phase].append(cell)
-    runs = cache.rows(cache.folder.rows(Run))
+    runs = cache.rows(Run)
     disturbed = disturbed_rounds(runs)
     in_vain = [run for run in runs if round_of(run) in disturbed]
     lost = Counter(Cell.of(run) for run in in_vain if run.round in done.get(Cell.of(run), ()))
@@ -218,7 +218,7 @@ def round_tier(task: RoundTask, request: Request) -> Tier:
 def _cells_without(record: type[Any], request: Request, cache: RunCache) -> list[tuple[Model, Cell]]:
     """Return the cells of both phases that have no row in a table; all of them by force."""
     cells = [pair for phase in (INFERENCE, STEP) for pair in request.cells(phase)]
-    rows = [] if request.force else cache.tried(cache.folder.rows(record))
+    rows = [] if request.force else cache.tried(record)
     seen = set(map(Cell.of, _rows_of(cells, rows)))
     return [(model, cell) for model, cell in cells if cell not in seen]
 

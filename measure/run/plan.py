@@ -60,7 +60,7 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
         tiers[tier].append(task)
     batches = {"first": min(request.batch_sizes, default=1), "second": request.second_batch}
     ordered = {tier: _order(tier, chosen, request, cache, estimate) for tier, chosen in tiers.items()}
-    if ordered[Tier.FIRST_ROOF] and not cache.rows(cache.folder.rows(Run)):
+    if ordered[Tier.FIRST_ROOF] and not cache.rows(Run):
         cells = ordered[Tier.FIRST_CELLS]
         timed = next((number for number, task in enumerate(cells, 1) if task.is_of_machine), 0)
         ordered[Tier.FIRST_LATENCY], ordered[Tier.FIRST_CELLS] = cells[:timed], cells[timed:]

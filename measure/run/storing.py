@@ -1,6 +1,6 @@
 """The cache of a run: which rows count, and how the outcome of a task becomes rows, or a few words."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -53,18 +53,18 @@ class RunCache:
     session: str = field(default_factory=now)  # when it began
     version: str = field(default_factory=version)
 
-    def rows(self, table: Sequence[Any]) -> list[Any]:
-        """Keep the rows that this environment measured."""
-        return [row for row in table if row.environment_id == self.environment.environment_id]
+    def rows(self, record: type[Any]) -> list[Any]:
+        """Return the rows of a table that this environment measured."""
+        return [row for row in self.folder.rows(record) if row.environment_id == self.environment.environment_id]
 
-    def tried(self, table: Sequence[Any]) -> list[Any]:
-        """Keep the same rows without the failures to try again.
+    def tried(self, record: type[Any]) -> list[Any]:
+        """Return the same rows without the failures to try again.
 
         These are tasks that were killed in an earlier session, and failures of another version of this program.
         """
         return [
             row
-            for row in self.rows(table)
+            for row in self.rows(record)
             if row.status == "ok"
             or row.session == self.session
             or (row.status != KILLED.status and row.version == self.version)
@@ -121,7 +121,7 @@ def store_roof(cache: RunCache, task: RoofTask, outcome: KernelTiming | Failure)
     flop, byte = flop_and_byte(task.roof_kernel, task.precision, task.size)
     columns = {**task.columns, **timing._asdict(), "flop": flop, "byte": byte}
     row = RoofMeasurement(cache.environment.environment_id, **columns, **cache.signature(outcome))
-    same = [each for each in cache.rows(cache.folder.rows(RoofMeasurement)) if roof_key(each) == roof_key(row)]
+    same = [each for each in cache.rows(RoofMeasurement) if roof_key(each) == roof_key(row)]
     calmer = [each for each in same if each.status == "ok" and (each.load or 0.0) <= (row.load or 0.0)]
     if not is_loaded(row) or not calmer:
         cache.folder.put_roof_measurements([row])

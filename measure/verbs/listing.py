@@ -83,7 +83,7 @@ def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: flo
 
 def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
     """Return the parts of this machine that the paper has, what disturbed them, what it lacks, and the next command."""
-    runs, profiles, roofs = (cache.rows(cache.folder.rows(record)) for record in (Run, Profile, RoofMeasurement))
+    runs, profiles, roofs = (cache.rows(record) for record in (Run, Profile, RoofMeasurement))
 
     def measured(rows: Iterable[Any]) -> list[Any]:
         return [row for row in rows if row.status == "ok"]
@@ -178,7 +178,7 @@ class Earlier:
             if row.b is not None and row.change != SAME:
                 ratio = plain(row.b / row.a) if row.a else ""
                 rows.append((row.describe(), si(row.a, row.unit), si(row.b, row.unit), ratio))
-        runs = cache.rows(cache.folder.rows(Run))
+        runs = cache.rows(Run)
         measured = {Cell.of(run) for run in runs if (run.model, run.code) in self.codes.items()}
         present = {Cell.of(cell): cell for cell in cache.folder.cells(cache.environment)} if self.codes else {}
         for old in self.cells:
@@ -192,7 +192,7 @@ class Earlier:
 def read_earlier(cache: RunCache, request: Request) -> Earlier:
     """Read what the cache holds of the request's own models as they were before they changed."""
     codes = {model.name: model.code for model in request.models if model.code}
-    runs = cache.rows(cache.folder.rows(Run)) if codes else []
+    runs = cache.rows(Run) if codes else []
     counts = cache.workloads.rows(Workload) if codes else []
     old_runs, old_counts = (
         [row for row in rows if row.model in codes and row.code != codes[row.model]] for rows in (runs, counts)

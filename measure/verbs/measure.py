@@ -75,7 +75,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         ncu.check(device)
     check_writable(arguments.data)
     estimate = DurationEstimate(request, cache)
-    if not cache.rows(folder.rows(Run)):
+    if not cache.rows(Run):
         _check_budget(request.budget_s, tasks, estimate)
     is_of_machine = any(task.is_of_machine for task in tasks)
     if is_of_machine:
@@ -149,7 +149,7 @@ def _check_budget(budget_s: float | None, tasks: Sequence[Task], estimate: Durat
 
 def _print_earlier(cache: RunCache) -> None:
     """Print when the folder's rows were measured, maybe by someone else on an equal machine."""
-    if dates := sorted(row.recorded_at[:10] for row in cache.rows(cache.folder.rows(Run))):
+    if dates := sorted(row.recorded_at[:10] for row in cache.rows(Run)):
         since = f"from {dates[0]} to {dates[-1]}" if dates[0] != dates[-1] else f"on {dates[0]}"
         print(f"What is there already was measured {since}; if not by you, --machine NAME keeps yours apart")
 

@@ -140,7 +140,7 @@ def first_cell(request: Request) -> Cell:
 
 def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
     """Return the tasks missing from the cache: counts, a first roof, a round of each cell, a profile of the first."""
-    roof = machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
+    roof = machine_roof(cache.rows(RoofMeasurement))
     first = {RoofTask(*each) for each in roofs.first_kernels(cache.environment.device, tuple(request.precisions))}
 
     def is_needed(task: Task) -> bool:
@@ -183,12 +183,12 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
         raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}; {advice}")
     counted, workload_of = (name, shape, first.batch, stored_as(first.precision), None), attrgetter(*WORKLOAD)
     layers = [row for row in cache.workloads.rows(Layer) if workload_of(row) == counted]
-    runs = {Cell.of(row) for row in cache.rows(cache.folder.rows(Run)) if (row.model, row.code) == (name, model.code)}
+    runs = {Cell.of(row) for row in cache.rows(Run) if (row.model, row.code) == (name, model.code)}
     cells = [cell for cell in cache.folder.cells(cache.environment) if Cell.of(cell) in runs]
-    profiles = [row for row in cache.rows(cache.folder.rows(Profile)) if row.code == model.code]
+    profiles = [row for row in cache.rows(Profile) if row.code == model.code]
     profile = next((row for row in profiles if Cell.of(row) == first and row.status == "ok"), None)
     operators = [] if profile is None else cache.folder.rows(OperatorTime, [profile])
-    roof = machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
+    roof = machine_roof(cache.rows(RoofMeasurement))
     held = request.precisions, counts, layers, cells, profile, operators
     return make_answer(first, shape, cache.environment, roof, *held)
 
