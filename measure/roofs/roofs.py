@@ -15,18 +15,7 @@ from typing import Any, NamedTuple
 
 from measure.domain import words
 from measure.domain.statistics import estimate_median
-from measure.domain.words import (
-    BURST,
-    EIGHT_BITS,
-    FP8,
-    FULL_PRECISION,
-    INT8,
-    ROOF_KERNELS,
-    STREAM_ARRAYS,
-    SUSTAINED,
-    TF32,
-    stored_as,
-)
+from measure.domain.words import BURST, FULL_PRECISION, ROOF_KERNELS, STREAM_ARRAYS, SUSTAINED, stored_as
 from measure.errors import in_short
 from measure.machine import processor
 from measure.machine.device import Device
@@ -50,7 +39,7 @@ GLANCES = 5  # calls for a rough look at a kernel's speed; the first pays for se
 
 MATMUL_ROWS = {"cpu": (512, 1024, 2048, 4096), "cuda": (2048, 4096, 8192, 16384), "mps": (1024, 2048, 4096, 8192)}
 FIRST_ROWS, BURST_ROWS = 1, 2  # the index of a first roof's product, the number of products short enough for a burst
-PRODUCT_BYTE = {FP8: 1 + 1 + 2, INT8: 1 + 1 + 4}  # an element of both matrices and of their wider product
+PRODUCT_BYTE = {words.FP8: 1 + 1 + 2, words.INT8: 1 + 1 + 4}  # an element of both matrices and of their wider product
 FMA_PER_CORE, FMA_ON_GPU = 12 * 2**26, 2**36  # multiply-adds: some milliseconds, whole rounds of every kernel's loops
 CLOCK_CHAINS = (("int64", 2**28), ("fp64", 2**26))  # precision and additions; about 0.1 s
 STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}  # STREAM uses fp64; many GPUs have few units for it
@@ -149,7 +138,7 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Work:
     import torch
 
     device.refuse_emulation(precision)
-    device.allow_tf32(precision == TF32)
+    device.allow_tf32(precision == words.TF32)
     home = {"cpu": "processor_kernels", "cuda": "triton_kernels", "mps": "torch_kernels"}[device.kind]
     if kernel.endswith("matmul"):
         home = "torch_kernels"
@@ -202,7 +191,7 @@ def measure(device: Device, kernel: str, precision: str, size: int, pace: str, b
     import torch
 
     smaller = [rows for rows in MATMUL_ROWS[device.kind] if rows < size] if kernel.endswith("matmul") else []
-    if smaller and precision in EIGHT_BITS:  # without instructions for bytes (VNNI, AMX) they take a minute
+    if smaller and precision in words.EIGHT_BITS:  # without instructions for bytes (VNNI, AMX) they take a minute
         rows, works = smaller[0], [prepare(device, kernel, each, smaller[0]) for each in (precision, FULL_PRECISION)]
         slow, fast = (2e-9 * rows**3 / min(_run(work, device, 1) for _ in range(GLANCES)) for work in works)
         if slow < fast:

@@ -23,18 +23,7 @@ from measure.machine.environment import folder_name, version
 from measure.profiling.ncu_csv import CountedCell
 from measure.profiling.profile import CellProfile
 from measure.roofs.roofs import KernelTiming, flop_and_byte
-from measure.run.tasks import (
-    KILLED,
-    CellTask,
-    Failure,
-    HardwareCounterTask,
-    ProfileTask,
-    RoofTask,
-    RoundTask,
-    Task,
-    WorkloadTask,
-    roof_key,
-)
+from measure.run.tasks import KILLED, CellTask, Failure, RoofTask, RoundTask, Task, WorkloadTask, roof_key
 from measure.timing.sampling import Timing
 from measure.traces import store as traces
 from measure.traces.store import TraceRows
@@ -168,7 +157,7 @@ def describe_round(_task: RoundTask, result: Timing) -> str:
     return f"{latency(estimate.median)} ({spread}, {len(result.samples)} samples)"
 
 
-def store_profile(cache: RunCache, task: ProfileTask, outcome: CellProfile | Failure) -> None:
+def store_profile(cache: RunCache, task: CellTask, outcome: CellProfile | Failure) -> None:
     row, key = _cell_columns(cache, task, outcome), cache.key(task.cell)
     operators: list[records.OperatorTime] = []
     kernels: list[records.KernelTime] = []
@@ -199,12 +188,12 @@ def _store_trace(cache: RunCache, cell: Cell, rows: TraceRows) -> None:
     traces.put(data, rows._replace(devices=[replace(row, **columns) for row in rows.devices]))
 
 
-def describe_profile(_task: ProfileTask, result: CellProfile) -> str:
+def describe_profile(_task: CellTask, result: CellProfile) -> str:
     share = sum(each.time_s for each in result.operators) / result.profiled_s
     return f"{latency(result.plain_s)}, profiled {latency(result.profiled_s)}, {share:.0%} of it in operators"
 
 
-def store_counters(cache: RunCache, task: HardwareCounterTask, outcome: CountedCell | Failure) -> None:
+def store_counters(cache: RunCache, task: CellTask, outcome: CountedCell | Failure) -> None:
     row, key = _cell_columns(cache, task, outcome), cache.key(task.cell)
     kernels: list[records.KernelCounters] = []
     if not isinstance(outcome, Failure):
@@ -213,6 +202,6 @@ def store_counters(cache: RunCache, task: HardwareCounterTask, outcome: CountedC
     cache.folder.put_hardware_counters(records.HardwareCounterProfile(**row), kernels)
 
 
-def describe_counters(_task: HardwareCounterTask, result: CountedCell) -> str:
+def describe_counters(_task: CellTask, result: CountedCell) -> str:
     kernels = result.kernels
     return f"{sum(each.calls for each in kernels)} kernels, {latency(sum(each.time_s for each in kernels))}"
