@@ -3,6 +3,7 @@ import sys
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -17,7 +18,6 @@ from measure.machine import cuda, devices, settings
 # github.com/ultralytics/ultralytics/pull/20680)
 ORIN = replace(T4, name="Orin (nvgpu)", memory_byte=None, uuid="", untold=WHOLE_BOARD | {"UUID"})
 SHARED_BYTE = psutil.virtual_memory().total
-
 
 T4_SAYS = {"name": "Tesla T4", "memory": str(15360 * MIB), "pci": "1eb810de"}
 SLICE_SAYS = {"name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "memory": str(4864 * MIB), "pci": "20b010de"}
@@ -41,8 +41,6 @@ def test_a_gpu_is_identified_by_its_driver(monkeypatch, gpu, identity, memory_by
 
 
 OTHER_T4 = replace(T4, uuid="GPU-1")
-
-
 NO_KERNELS = "has no kernels for Tesla T4 of compute capability 7.5, only for sm_80, sm_90; install another"
 MISTAKEN = [
     (T4, T4, T4.uuid, NO_KERNELS),
@@ -57,27 +55,20 @@ MISTAKEN = [
 ]
 
 
-def fail_with(words):
-    def launch(*_, **__):
-        raise RuntimeError(f"{words}\nKernel errors might be asynchronously reported at some other call")
-
-    return launch
-
-
 @pytest.mark.parametrize(("seen", "used", "uuid", "complaint"), MISTAKEN)
 def test_torch_must_use_the_identified_gpu_and_have_its_kernels(monkeypatch, seen, used, uuid, complaint):
     """Here it has none for any; before an operator runs it is asked which GPU it uses."""
     pretend(monkeypatch, Machine((seen,)))
-
     name, is_integrated = (used.name, used.memory_byte is None) if used else ("", False)
     properties = SimpleNamespace(name=name, uuid=uuid.removeprefix("GPU-"), is_integrated=is_integrated)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: used is not None)
     monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80", "sm_90"])
-    monkeypatch.setattr(
-        torch, "ones", fail_with("CUDA error: no kernel image is available for execution on the device")
+    error = (
+        "CUDA error: no kernel image is available for execution on the device\nKernel errors might be reported later"
     )
+    monkeypatch.setattr(torch, "ones", Mock(side_effect=RuntimeError(error)))
     with pytest.raises(UserError, match=complaint):
         devices.find("cuda").prepare(1)
 

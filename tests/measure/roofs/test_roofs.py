@@ -208,11 +208,6 @@ def test_no_product_is_begun_that_would_take_minutes(monkeypatch, clock, precisi
     assert done == begun
 
 
-def core_seconds(load):
-    """Four core seconds: this process takes one, other programs their share."""
-    return Reading(core_s=4.0, idle_s=3.0 - 4 * load, process_s=1.0)
-
-
 @pytest.mark.parametrize(
     ("loads", "quietest"),
     [
@@ -222,7 +217,9 @@ def core_seconds(load):
     ],
 )
 def test_a_kernel_is_timed_until_other_programs_leave_it_alone(loads, quietest):
-    readings = iter([each for load in loads for each in (Reading(), core_seconds(load))])
+    # Of four core seconds this process takes one, other programs their share
+    busy = [Reading(core_s=4.0, idle_s=3.0 - 4 * load, process_s=1.0) for load in loads]
+    readings = iter([each for reading in busy for each in (Reading(), reading)])
     device = SimpleNamespace(kind="cpu", sensors=lambda: SimpleNamespace(read=lambda: next(readings)))
     tries = iter(range(1, 9))
     found, timing = roofs._least_disturbed(lambda: next(tries), device)
