@@ -65,9 +65,7 @@ def test_torch_must_use_the_identified_gpu_and_have_its_kernels(monkeypatch, see
     monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80", "sm_90"])
-    error = (
-        "CUDA error: no kernel image is available for execution on the device\nKernel errors might be reported later"
-    )
+    error = "CUDA error: no kernel image is available for execution on the device\nKernel errors may be reported late"
     monkeypatch.setattr(torch, "ones", Mock(side_effect=RuntimeError(error)))
     with pytest.raises(UserError, match=complaint):
         devices.find("cuda").prepare(1)
