@@ -30,7 +30,7 @@ from measure.timing.stopwatch import Stopwatch, run_first_call
 from measure.traces import reading
 from measure.traces.matching import STAGE, Match, match, nest
 from measure.traces.reading import Range, Trace
-from measure.traces.store import Said, TraceRows, device_rows
+from measure.traces.store import TraceLabels, TraceRows, device_rows
 
 if TYPE_CHECKING:
     from torch.profiler import profile
@@ -157,7 +157,7 @@ def rows_of(trace: Trace, steps: Collection[int]) -> TraceRows:
 
     found = summarise(trace)
     return TraceRows(
-        device_rows(found, {}, Said()),
+        device_rows(found, {}, TraceLabels()),
         [row for row in found.steps if row.step in steps],
         [row for row in found.operators if row.step in steps],
     )

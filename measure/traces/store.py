@@ -41,7 +41,7 @@ def device_of(trace: Trace, number: int) -> GpuProperties | None:
     return trace.devices.get(number) or (next(iter(trace.devices.values())) if len(names) == 1 else None)
 
 
-class Said(NamedTuple):
+class TraceLabels(NamedTuple):
     """What the user says of a trace; it replaces what the trace says."""
 
     chip: str | None = None
@@ -50,7 +50,7 @@ class Said(NamedTuple):
     licence: str | None = None
 
 
-def device_rows(found: "TraceSummary", chips: dict[str, str], said: Said) -> list[TraceDevice]:
+def device_rows(found: "TraceSummary", chips: dict[str, str], said: TraceLabels) -> list[TraceDevice]:
     """Return a row for each device that worked, or one for a trace of the host alone.
 
     Raises UserError for devices of several kinds, and for a chip that cannot have run the trace.

@@ -77,7 +77,7 @@ def import_traces(asked: argparse.Namespace) -> int:
         raise UserError("FILE: the same file is named twice; name each once")
     chips = store.chip_names(asked.data)
     chip = None if asked.chip is None else store.chosen_chip(asked.chip, chips)
-    said = store.Said(chip, asked.name, asked.source, asked.licence)
+    said = store.TraceLabels(chip, asked.name, asked.source, asked.licence)
     if not asked.plan:
         check_writable(asked.data)
     for found in (summarise(trace) for name in asked.files for trace in reading.read(Path(name))):
