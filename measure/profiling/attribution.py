@@ -1,9 +1,9 @@
 """Attribute the events of torch's profiler to modules and stages: the time of operators and their GPU kernels.
 
 An operator counts, with all that it calls, if no other operator calls it. It belongs to the module of the innermost
-range around it (``ModuleRanges``). A backward operator runs inside a node of autograd's graph, whose number says which
-module made it in the forward pass. A kernel belongs to the operator that launched it (``traces.matching``). Copies and
-fills of memory count as kernels.
+range around it (``ModuleRanges``). A backward operator runs inside a node of autograd's graph, and the node's number
+leads to the module that made it in the forward pass. A kernel belongs to the operator that launched it
+(``traces.matching``). Copies and fills of memory count as kernels.
 """
 
 import re
@@ -28,7 +28,7 @@ OPERATOR = re.compile(r"\w+::\w+")  # with its namespace; ranges and autograd's 
 
 
 class ModuleRanges:
-    """A context in which each forward call of a module is a range named after its path in the network.
+    """A context that puts each forward call of a module into a range named after its path in the network.
 
     With gradients on, the arrival of a parameter's gradient is a range named after the module that holds the parameter.
     Hooks and ranges take about 6 µs of the host's time per call of a module, between operators and not in them.
@@ -47,7 +47,7 @@ class ModuleRanges:
         self._undo = ExitStack()
 
     def path_of_node(self, number: int) -> str | None:
-        """Return the path of the module whose forward call made the node; None outside all modules."""
+        """Return the path of the module that made the node; None outside all modules."""
         return self._marks[bisect_right(self._marks, number, key=itemgetter(0)) - 1][1]
 
     def __enter__(self) -> "ModuleRanges":
@@ -100,7 +100,7 @@ class AttributedTime(NamedTuple):
 
 
 class AttributedKernel(NamedTuple):
-    """The same for one kernel of the operator."""
+    """Calls and total time of one kernel of an operator."""
 
     stage: str
     path: str | None
@@ -115,8 +115,8 @@ def attribute(
 ) -> tuple[tuple[AttributedTime, ...], tuple[AttributedKernel, ...], float]:
     """Return operators and kernels in the order of their first run, and the time (s) that the device works.
 
-    They are means over ``steps`` steps whose stages are ranges; the operators are nested (``traces.matching``).
-    Times are those of the kernels that an operator launched (``by_kernels``), or the host's.
+    All are means over ``steps`` steps with a range around each stage; the operators are nested (``traces.matching``).
+    An operator's time is its kernels' (``by_kernels``), or the host's.
     """
     operators = sorted(operators, key=attrgetter("start"))
     paths = _paths_of_nodes(operators, ranges)
@@ -131,12 +131,14 @@ def attribute(
         place = _place(operator, paths)
         if place is None:
             continue
-        if not by_kernels:
-            spans.append((operator.start, operator.end))
         own = launched[operator]
-        times[place].append(sum(kernel.duration for kernel in own) if by_kernels else operator.end - operator.start)
         for kernel in own:
             kernels[*place, kernel.name].append(kernel.duration)
+        if by_kernels:
+            times[place].append(sum(kernel.duration for kernel in own))
+        else:
+            times[place].append(operator.end - operator.start)
+            spans.append((operator.start, operator.end))
 
     def mean(times_us: list[float]) -> tuple[int, float]:
         return max(1, round(len(times_us) / steps)), sum(times_us) / steps / 1e6
@@ -149,7 +151,7 @@ def attribute(
 
 
 def _place(operator: OperatorEvent, paths: dict[OperatorEvent, str | None]) -> tuple[str, str | None, str] | None:
-    """Return stage, module and name of an operator in a stage that no other operator calls, else None."""
+    """Return stage, module and name of an operator; None outside stages and for one that another operator calls."""
     stage = marked_stage(operator)
     if stage is None or not OPERATOR.fullmatch(operator.name):
         return None

@@ -36,7 +36,7 @@ PERMISSION = (
     "then measure with --force"
 )
 LIMIT_S, QUERY_LIMIT_S = 1800.0, 120.0  # the longest that ncu may take for a cell, and to list a GPU's metrics
-WARM_UP, STEPS = 3, 2  # the first steps choose kernels and allocate memory; more counted ones would say the same
+WARM_UP, STEPS = 3, 2  # the first steps choose kernels and allocate memory; counting more would add nothing
 OPTIONS = (
     "--csv", "--page", "raw", "--print-units", "base", "--replay-mode", "kernel", "--clock-control", "none",
     "--cache-control", "all", "--profile-from-start", "off", "--target-processes", "all",
@@ -53,7 +53,7 @@ def check(device: Device) -> None:
 
 
 def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> CountedCell:
-    """Count inference or a training step in a process of its own. Raises what ``count`` raises."""
+    """Count inference or a training step in a process of its own. Raises as ``count`` does."""
     import torch
 
     cell = cell._replace(model=model.selector)
@@ -68,8 +68,8 @@ def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) 
 def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], str]:
     """Run a program under ncu, and ``beat`` meanwhile. Return the lines of the table, and the tool (``ncu 2025.3.1``).
 
-    Raises NotImplementedError if counters are forbidden or the program raises it, RuntimeError with the last line of
-    output if the program or ncu fails or takes too long.
+    Raises NotImplementedError if counters are forbidden or the program raises it. Raises RuntimeError, with the last
+    line of output, if the program or ncu fails or takes too long.
     """
 
     def ask(flag: str) -> str:
@@ -143,7 +143,7 @@ def main(task: dict[str, Any]) -> int:
 
 
 def _end_without(caller: int) -> None:
-    """End this process when its caller is gone. ncu stands between the two, so no signal would."""
+    """Exit when the caller is gone. ncu runs between the two processes, so no signal arrives."""
     import psutil
 
     with suppress(psutil.NoSuchProcess):

@@ -1,9 +1,8 @@
 """Parse the CSV of Nsight Compute (``ncu --csv``): with ``--page raw`` a line per launch of a kernel and a column per
 metric, else a line per metric of a launch.
 
-Above the table stand the program's own output and lines that begin with ``==``. On the raw page the line below the
-header holds the units. Numbers are English; others are refused, since ``1,5`` would become 15. So is a file that could
-be either: German ``1.000`` is a thousand. A metric that the GPU lacks is ``n/a`` or has no column. Source of the
+The program's own output and lines that begin with ``==`` precede the table. On the raw page the line below the header
+holds the units. Numbers must be English. A metric that the GPU lacks is ``n/a`` or has no column. Source of the
 metrics: NVIDIA, Nsight Compute Profiling Guide.
 
 Metrics of tensor cores overlap, so they are not simply added: each counts everything that its name leaves open. The
@@ -25,7 +24,7 @@ from measure.domain.words import FLOP_PER_INSTRUCTION
 from measure.errors import UserError, quote
 
 KERNEL, CAPABILITY = "Kernel Name", "CC"  # columns that describe a line
-METRIC, UNIT, VALUE = LONG = ("Metric Name", "Metric Unit", "Metric Value")  # those of a line per metric
+LONG = ("Metric Name", "Metric Unit", "Metric Value")  # columns of a line per metric
 LONGEST_NAME = 4000  # characters kept of a kernel's name: no cell of a contributed table may have more
 
 TIME = "gpu__time_duration.sum"
@@ -54,9 +53,7 @@ TENSOR_OPERATIONS = re.compile(
     r"_src_([a-z]+[0-9]+(?:_[a-z]+[0-9]+)*)(?:_dst_([a-z]+[0-9]+))?(?:_sparsity_(off|on))?(?:\.sum)?"
 )
 NUMBER = re.compile(r"([0-9]+|[0-9]{1,3}(,[0-9]{3})+)(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)
-# ncu writes numbers by the user's locale, and two of its forms have a meaning in each of two locales.
-GERMAN = re.compile(r"[0-9]{1,3}(\.[0-9]{3})*,([0-9]{1,2}|[0-9]{4,})|[0-9]{1,3}\.[0-9]{3}([.,][0-9]{3})+")
-AMBIGUOUS = re.compile(r"[1-9][0-9]{0,2}[.,][0-9]{3}")
+AMBIGUOUS = re.compile(r"[1-9][0-9]{0,2}[.,][0-9]{3}")  # ncu writes by the locale: 1.000 is a German thousand
 
 PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 SECONDS = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}
@@ -86,19 +83,15 @@ class CountedKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class CountedCell:
-    """The kernels of a cell as means of ``steps`` steps, and the tool that counted them.
-
-    ``missing`` are metrics of all GPUs that no launch has. ``uneven`` is a kernel whose launches ``steps`` does not
-    divide.
-    """
+    """The kernels of a cell as means of ``steps`` steps, and the tool that counted them."""
 
     steps: int
     tool: str
     kernels: tuple[CountedKernel, ...]
     capability: str | None  # the GPU's compute capability
     tensor_gap: str | None  # why the FLOP of tensor cores are unknown for some kernels, if they are
-    missing: tuple[str, ...] = ()
-    uneven: str | None = None
+    missing: tuple[str, ...] = ()  # metrics of all GPUs that no launch has
+    uneven: str | None = None  # a kernel with a number of launches that ``steps`` does not divide
 
 
 def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell:
@@ -106,22 +99,22 @@ def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell
 
     Raises UserError, which begins with ``name``, if there is no such table or a cell cannot be read.
     """
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    table = [*dropwhile(lambda each: not _is_header(each[1]), (each for each in numbered if each[1][:2] != "=="))]
+    lines = list(lines)
+    table = [line for line in lines if line.strip() and not line.startswith("==")]
+    table = [*dropwhile(lambda line: not _is_header(line), table)]
     try:
-        rows = list(csv.DictReader(line for _, line in table))
+        rows = list(csv.DictReader(table))
     except csv.Error:  # a cell of over 128 KiB
         rows = []
     is_long = bool(rows) and rows[0].keys() >= {*LONG}
     if not is_long and (len(rows) < 2 or rows[0]["ID"]):
-        errors = [line.removeprefix("==ERROR==").strip() for _, line in numbered if line.startswith("==ERROR==")]
+        errors = [line.removeprefix("==ERROR==").strip() for line in lines if line.startswith("==ERROR==")]
         problem = f"ncu failed: {quote(errors[-1])}" if errors else "no table of kernels"
         raise UserError(f"{name}: {problem}; export it with ncu --csv --page raw and --metrics {TIME}")
     units = {} if is_long else rows.pop(0)
     if None in units.values():
-        raise UserError(
-            f"{name}, line {table[1][0]}: units are missing for some columns of the header; export it again"
-        )
+        line = lines.index(table[1]) + 1
+        raise UserError(f"{name}, line {line}: units are missing for some columns of the header; export it again")
     kernels = _join_metrics(rows, units, name) if is_long else rows
     _check_locale(kernels, name)
     launches = []
@@ -137,22 +130,17 @@ def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell
 
 
 def _is_header(line: str) -> bool:
-    """Return whether a line is the table's header: the program's own output may begin with ``ID,`` too."""
-    if not re.match('"?ID"?,', line):
-        return False
-    names = set(next(csv.reader([line])))
+    # The program's own output may begin with "ID," too.
+    names = set(next(csv.reader([line]))) if re.match('"?ID"?,', line) else set()
     return KERNEL in names and (TIME in names or names >= {*LONG})
 
 
 def _join_metrics(rows: Iterable[dict[str, str]], units: dict[str, str], name: str) -> list[dict[str, str]]:
-    """Return a row per launch, with a column per metric, from a row per metric; add the units to ``units``.
-
-    ncu chooses units for each launch unless it is told otherwise, hence a unit that differs is refused.
-    """
+    """Return a row per launch, with a column per metric, from a row per metric; add the units to ``units``."""
     launches: dict[str, dict[str, str]] = {}
     for row in rows:
         metric, unit, value = (row[column] or "" for column in LONG)
-        if metric not in READ and not tensor_kinds(metric):
+        if not is_read(metric):
             continue  # another metric, or a line of advice
         if units.setdefault(metric, unit) != unit:
             raise UserError(f"{name}: {metric} has several units; export it with --print-units base")
@@ -164,25 +152,13 @@ def _join_metrics(rows: Iterable[dict[str, str]], units: dict[str, str], name: s
 
 
 def _check_locale(rows: Iterable[Mapping[str, str]], name: str) -> None:
-    """Raise UserError if the numbers are not English, or if nothing in the file tells whether they are."""
-    cells = [
-        (f"{name}: kernel {number}, column {column}", text.strip(), column in READ or tensor_kinds(column) is not None)
-        for number, row in enumerate(rows, 1)
-        for column, text in row.items()
-        if column and "__" in column and text
-    ]
-    remedy = "export it in an English locale (LC_ALL=C), or name the .ncu-rep"
-    for place, text, _ in cells:
-        if GERMAN.fullmatch(text):
-            raise UserError(f"{place}: {quote(text)} is not an English number; {remedy}")
-    if any(
-        re.search("[.,]", text) and NUMBER.fullmatch(text) and not AMBIGUOUS.fullmatch(text) for _, text, _ in cells
-    ):
-        return  # an English number, and the whole file with it
-    for place, text, is_read in cells:
-        if is_read and "." in text and AMBIGUOUS.fullmatch(text):
-            problem = f"{text!r} is {text.replace('.', '')} in a German locale and {float(text):g} in an English one"
-            raise UserError(f"{place}: {problem}, and no other number tells which; {remedy}")
+    """Raise UserError if ``1.000`` may be a thousand: no other number with a point or comma is surely English."""
+    texts = [text.strip() for row in rows for metric, text in row.items() if metric and text and is_read(metric)]
+    marked = [text for text in texts if re.search("[.,]", text) and NUMBER.fullmatch(text)]
+    german = next((text for text in marked if "." in text), None)
+    if german and all(map(AMBIGUOUS.fullmatch, marked)):
+        remedy = "export it in an English locale (LC_ALL=C), or name the .ncu-rep"
+        raise UserError(f"{name}: {german!r} is {german.replace('.', '')} in some locales; {remedy}")
 
 
 def summarise(
@@ -207,16 +183,14 @@ def summarise(
 def _read_launch(row: Mapping[str, str], units: Mapping[str, str], place: str) -> dict[str, float]:
     """Return the metrics of one line that the GPU has, in base units."""
     launch = {}
-    for metric in filter(lambda name: name in READ or tensor_kinds(name), row):
+    for metric in filter(is_read, row):
         text, unit = row[metric].strip(), units[metric]
         if text and not text.startswith(("n/a", "(!)")):
             is_number = unit in UNITS and NUMBER.fullmatch(text)
             launch[metric] = float(text.replace(",", "")) * UNITS[unit] if is_number else inf
             if launch[metric] > MOST:
-                raise UserError(
-                    f"{place}, column {metric}: {quote(text)} in {quote(unit)} cannot be read; export it with "
-                    "--print-units base, in an English locale (LC_ALL=C)"
-                )
+                remedy = "export it with --print-units base, in an English locale (LC_ALL=C)"
+                raise UserError(f"{place}, column {metric}: {quote(text)} in {quote(unit)} cannot be read; {remedy}")
     return launch
 
 
@@ -225,8 +199,8 @@ def _kernel(kernel: str, launches: Sequence[Mapping[str, float]], capability: st
     means = {name: fsum(launch[name] for launch in launches) / steps for name in common}
 
     def flop(weights: Mapping[str, int]) -> float | None:
-        is_known = weights.keys() <= means.keys()
-        return fsum(means[name] * each for name, each in weights.items()) if is_known else None
+        is_complete = weights.keys() <= means.keys()
+        return fsum(means[name] * each for name, each in weights.items()) if is_complete else None
 
     fp64_flop, fp32_flop, fp16_flop = map(flop, VECTOR)
     if fp32_flop is not None:
@@ -259,8 +233,12 @@ def tensor_kinds(metric: str) -> TensorKinds | None:
     return tuple(None if part is None else frozenset(part.split("_")) for part in match.groups())
 
 
+def is_read(metric: str) -> bool:
+    return metric in READ or tensor_kinds(metric) is not None
+
+
 def _tensor_flop(means: Mapping[str, float], capability: str | None) -> float | None:
-    """Return the counted operations, else those of an instruction times their number; None if unknown."""
+    """Return the counted operations, else the instructions times the FLOP of one; None if unknown."""
     instructions = means.get(TENSOR_INSTRUCTIONS)
     if instructions == 0:
         return 0.0

@@ -1,7 +1,6 @@
-"""Read a report of Nsight Compute (``.ncu-rep``) with NVIDIA's ``ncu-report``, into what its CSV holds.
+"""Read a report of Nsight Compute (``.ncu-rep``) with NVIDIA's ``ncu-report``.
 
-A report has the raw metrics, without a locale. Source of the interface: NVIDIA, Nsight Compute, Python Report
-Interface.
+Source of the interface: NVIDIA, Nsight Compute, Python Report Interface.
 """
 
 from math import inf, isnan
@@ -10,14 +9,14 @@ from typing import Any
 
 from measure.domain.schema import MOST
 from measure.errors import UserError, in_short
-from measure.profiling.ncu_csv import READ, TIME, UNITS, CountedCell, summarise, tensor_kinds
+from measure.profiling.ncu_csv import TIME, UNITS, CountedCell, is_read, summarise
 
 SUFFIXES = (".ncu-rep", ".ncu-repz")
 CAPABILITY = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
 
 
 def read(file: Path, steps: int, tool: str) -> CountedCell:
-    """Return the kernels of a report. Raises UserError if the package is missing or a launch cannot be read."""
+    """Raise UserError if the package is missing or a launch cannot be read."""
     try:
         import ncu_report
     except ImportError:
@@ -43,10 +42,6 @@ def read(file: Path, steps: int, tool: str) -> CountedCell:
 
 def _metrics(action: Any) -> dict[str, float]:
     """Return the metrics of one launch in base units; infinite in an unknown unit, absent without a value."""
-    found = {}
-    for name in action:
-        if name in READ or tensor_kinds(name):
-            metric = action[name]
-            if metric.has_value() and not isnan(value := float(metric.as_double())):
-                found[name] = value * UNITS.get(metric.unit(), inf)
-    return found
+    metrics = {name: action[name] for name in action if is_read(name)}
+    values = {name: float(metric.as_double()) for name, metric in metrics.items() if metric.has_value()}
+    return {name: value * UNITS.get(metrics[name].unit(), inf) for name, value in values.items() if not isnan(value)}

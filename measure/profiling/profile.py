@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
 PLAIN = Sampling(target=0.05, least_s=0.5, limit_s=2.0)
 PROFILED_S, FEWEST_STEPS, MOST_STEPS = 1.0, 3, 20  # how long the profiled steps last together, within these limits
-STORED_STEPS = 3  # the last ones, whose trace is kept
+STORED_STEPS = 3  # the last steps, stored as a trace
 
 
 class SystemUse(NamedTuple):
-    """A call's use of the operating system. Getting back returned memory, page by page, takes time."""
+    """A call's use of the operating system, which takes time to hand out memory page by page."""
 
     system_s: float  # in the system's kernel, over all threads
     page_faults: float  # minor ones
 
 
 class SystemMeter:
-    """A call that records the system use of this process each time it is called."""
+    """Wraps a call and records this process's use of the system during it."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
@@ -79,7 +79,7 @@ class CellProfile:
     plain_s: float  # the median without the profiler
     profiled_s: float  # the mean with it
     operators: tuple[AttributedTime, ...]
-    busy_s: float | None = None  # the part of ``profiled_s`` in which the device works
+    busy_s: float | None = None  # the device's working time within ``profiled_s``
     kernels: tuple[AttributedKernel, ...] = ()  # only on a GPU
     system_use: SystemUse | None = None  # of a plain call
     load: float | None = None  # the share of the cores that other programs used during plain calls
@@ -92,10 +92,10 @@ def plain_sampling(sampling: Sampling) -> Sampling:
 
 
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> CellProfile:
-    """Profile inference or a training step; ``sampling`` is that of rounds. Call ``device.prepare`` first.
+    """Profile inference or a training step; ``sampling`` is the rounds'. Call ``device.prepare`` first.
 
-    Raises NotImplementedError for a variant whose operators do not show their modules and for a device whose kernels
-    torch's profiler does not see or loses, and what ``calls.prepare`` and torch raise.
+    Raises NotImplementedError for a variant that hides the modules of its operators, and if torch's profiler does not
+    see or loses the device's kernels. Also raises as ``calls.prepare`` and torch do.
     """
     import torch
     from torch._C._profiler import _RecordFunctionFast
@@ -127,7 +127,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
         steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
         stopwatch = Stopwatch(partial(step, _RecordFunctionFast), device.synchronize, beat=beat)
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_gpu else [])]
-        with profile(activities=activities):  # pays for what a process sets up in its first profile
+        with profile(activities=activities):  # a process's first profile is slow
             torch.zeros(1, device=device.torch_name).add_(1.0)
             device.synchronize()
         latencies_s = []
@@ -142,7 +142,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     whole, operators, kernels, busy_s = attribute_whole_steps(trace, ranges, by_kernels=is_gpu)
     if is_gpu and not kernels:
         raise NotImplementedError(
-            "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (AMD: roctracer), as "
+            "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI (AMD: roctracer) is missing or sees none, as "
             "in WSL 2 or a container; measure with --force once it does"
         )
     beat()
@@ -152,7 +152,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
 
 
 def rows_of(trace: Trace, steps: Collection[int]) -> TraceRows:
-    """Return these steps of a trace as rows of its tables, in which what the machine knows is yet to be filled in."""
+    """Return these steps of a trace as rows of its tables. The machine still has to fill in chip and network."""
     from measure.traces.summary import summarise  # imports torch, which a plan does without
 
     found = summarise(trace)
@@ -164,7 +164,7 @@ def rows_of(trace: Trace, steps: Collection[int]) -> TraceRows:
 
 
 def read_recording(profiler: "profile") -> Trace:
-    """Return what a profiler recorded, by way of a file: traces have one reader."""
+    """Return a profiler's recording, by way of a file: traces have one reader."""
     with scratch() as folder:
         path = folder / "trace.json"
         profiler.export_chrome_trace(str(path))
@@ -175,7 +175,7 @@ def read_recording(profiler: "profile") -> Trace:
 def attribute_whole_steps(
     trace: Trace, ranges: ModuleRanges, by_kernels: bool
 ) -> tuple[list[Range], tuple[AttributedTime, ...], tuple[AttributedKernel, ...], float]:
-    """Return the whole steps, and what ``attribute`` says of them. Raises what ``find_whole_steps`` raises."""
+    """Return the whole steps, and ``attribute`` of them. Raises as ``find_whole_steps`` does."""
     matches = match(trace, nest(trace.operators))
     whole = find_whole_steps(sorted(trace.steps), matches)
     numbers = {each.number for each in whole}

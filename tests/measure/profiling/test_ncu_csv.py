@@ -245,7 +245,7 @@ def test_numbers_that_two_locales_read_differently_are_refused(cells, is_refused
     if not is_refused:
         assert parsed(lines)[1].time_s > 0
         return
-    with pytest.raises(UserError, match=r"some\.csv: kernel \d, column gpu__time_duration.*English.*LC_ALL=C"):
+    with pytest.raises(UserError, match=r"some\.csv: .*English.*LC_ALL=C"):
         parsed(lines)
 
 
