@@ -31,20 +31,18 @@ NUMBERS = {
     7: torch.float64, 9: torch.complex64, 10: torch.complex128, 11: torch.bool, 15: torch.bfloat16,
     23: torch.float8_e5m2, 24: torch.float8_e4m3fn, 25: torch.float8_e5m2fnuz, 26: torch.float8_e4m3fnuz,
 }  # fmt: skip
-# Arguments that change neither work nor sizes, and name what is not here
+# Arguments that change neither work nor sizes, and need hardware or a layout that meta tensors lack
 DROPPED = ("device", "layout", "memory_format", "generator", "pin_memory")
-SCALARS = {"bool": bool, "int": int}  # the types whose numbers tell overloads apart
+SCALARS = {"bool": bool, "int": int}  # types of numbers that tell overloads apart
 FREE = ("number", "float", "str")  # arguments of these types, such as a scale, change neither work nor sizes
 MOST_ELEMENTS = 2**48  # a larger tensor is a damaged record
 
 
 class _MismatchError(Exception):
-    """The recorded arguments are not those of an overload, or one that it needs is not recorded."""
+    """The recorded arguments do not fit an overload, or one that it needs is not recorded."""
 
 
 class Called(NamedTuple):
-    """One call of an operator on tensors without memory."""
-
     overload: Overload
     args: list[Any]
     kwargs: dict[str, Any]
@@ -52,7 +50,7 @@ class Called(NamedTuple):
 
 
 def recorded_tensors(signature: Signature, listed: torch.dtype) -> list[torch.Tensor]:
-    """Return the recorded tensors, in lists too, on the meta device. ``listed`` is the type of those in lists."""
+    """Return the recorded tensors on the meta device. In lists their type is ``listed``."""
     found: list[torch.Tensor] = []
     for place, name in enumerate(signature.types):
         if _type(name) is not None or name == "TensorList" or isinstance(name, list):
@@ -62,7 +60,7 @@ def recorded_tensors(signature: Signature, listed: torch.dtype) -> list[torch.Te
 
 
 def call_again(name: str, signature: Signature, listed: torch.dtype) -> Called | None:
-    """Return the call of the overload that takes the recorded arguments; None if there is none, or it cannot run."""
+    """Call the first overload that takes the recorded arguments; None if none does."""
     for operator in _overloads(name):
         try:
             overload = overload_of(operator)
@@ -76,7 +74,7 @@ def call_again(name: str, signature: Signature, listed: torch.dtype) -> Called |
 
 
 def lacks_list(name: str, signature: Signature) -> bool:
-    """Return whether an operator takes a list of tensors that the trace records as empty: indices, or over 30."""
+    """Return whether an operator takes a list of tensors that torch records as empty: indices, or over 30 tensors."""
     return any(
         "Tensor" in str(argument.type) and "List[" in str(argument.type) and not shapes
         for operator in _overloads(name)
@@ -94,15 +92,12 @@ def lacks_numbers(name: str, signature: Signature) -> bool:
 @cache
 def is_view(name: str) -> bool:
     """Return whether an operator only makes a view, which moves nothing."""
-    return any(_is_view(operator) for operator in _overloads(name))
-
-
-def _is_view(operator: Any) -> bool:
-    try:
-        overload = overload_of(operator)
-        return overload.is_ignored and not overload.is_composite
-    except RuntimeError:  # the interpreter of TorchScript has overloads of its own
-        return False
+    for operator in _overloads(name):
+        with suppress(RuntimeError):  # the interpreter of TorchScript has overloads of its own
+            overload = overload_of(operator)
+            if overload.is_ignored and not overload.is_composite:
+                return True
+    return False
 
 
 @cache
@@ -162,26 +157,19 @@ def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype)
         return _tensors(signature, place, listed)
     if "Tensor" in inner or type_name not in ("Scalar", "ScalarList"):
         raise _MismatchError
-    value = parse(signature.values[place]) if place < len(signature.values) else None
-    if value is None:
+    text = signature.values[place] if place < len(signature.values) else None
+    value = literal(text) if isinstance(text, str) and len(text) < 10_000 else None
+    if not isinstance(value, (int, float, list)):
         if is_free:
             return _default(argument)
         raise _MismatchError
-    if inner.startswith("List[") != isinstance(value, list):
-        raise _MismatchError
-    if inner in SCALARS and not isinstance(value, SCALARS[inner]):
+    if inner.startswith("List[") != isinstance(value, list) or not isinstance(value, SCALARS.get(inner, object)):
         raise _MismatchError
     return NUMBERS[value] if argument.name in ("dtype", "out_dtype") else value
 
 
-def parse(text: Any) -> Any:
-    """Return a number, truth value or list of them; None for any other text."""
-    value = literal(text) if isinstance(text, str) and len(text) < 10_000 else None
-    return value if isinstance(value, (int, float, bool, list)) else None
-
-
 def _type(name: Any) -> torch.dtype | None:
-    """Return the type of a recorded tensor; None for the name of anything else."""
+    """Return the type of a recorded tensor; None for another argument's name."""
     return TYPES.get(name) if isinstance(name, str) else None
 
 
@@ -196,12 +184,11 @@ def _tensors(signature: Signature, place: int, listed: torch.dtype) -> Any:
     # A long list is recorded empty, and all of a call's lists are long then.
     if not isinstance(shape, list) or not any(signature.shapes):
         raise _MismatchError
-    each_strides = strides if isinstance(strides, list) and len(strides) == len(shape) else [None] * len(shape)
-    each_name = names if isinstance(names, list) and len(names) == len(shape) else [None] * len(shape)
-    return [
-        _tensor(one, stride, _type(name) or listed)
-        for one, stride, name in zip(shape, each_strides, each_name, strict=True)
-    ]
+    count = len(shape)
+    each_strides, each_name = (
+        found if isinstance(found, list) and len(found) == count else [None] * count for found in (strides, names)
+    )
+    return [_tensor(shape[n], each_strides[n], _type(each_name[n]) or listed) for n in range(count)]
 
 
 def _are_sizes(value: Any) -> bool:

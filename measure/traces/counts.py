@@ -5,7 +5,7 @@ The outermost operator with a formula carries the counts of all that it calls, a
 
 import re
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -21,15 +21,17 @@ PRECISIONS = {
     torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16",
     torch.float8_e4m3fn: "fp8", torch.float8_e4m3fnuz: "fp8", torch.float8_e5m2: "fp8", torch.float8_e5m2fnuz: "fp8",
 }  # fmt: skip
-# Collectives that write over what they read; gathers and scatters have their input and their output as arguments.
+# Bytes moved per byte of the arguments: 2 if a collective overwrites its input, 1 if its output is an argument too.
 COLLECTIVES = {
     "c10d::allreduce_": 2, "c10d::broadcast_": 2, "c10d::allreduce_coalesced_": 2, "c10d::reduce_": 2,
     "symm_mem::multimem_all_reduce_": 2, "vllm::all_reduce": 2, "_c10d_functional::all_reduce": 2,
     "c10d::_allgather_base_": 1, "c10d::_reduce_scatter_base_": 1, "c10d::alltoall_base_": 1,
 }  # fmt: skip
+# The places of the groups and of the input among the arguments
+CONVOLUTIONS = {"aten::convolution": (8, 0), "aten::_convolution": (8, 0), "aten::convolution_backward": (9, 1)}
 TRITON = re.compile(r"triton_\w+")  # Inductor's kernels, which are operators of their own
-FUSED = re.compile(r"triton_(poi|red|per)_\w+")  # those that multiply no matrices: elementwise or reducing
-MOST_SHAPES = 4  # tensors whose shapes a group names
+FUSED = re.compile(r"triton_(poi|red|per)_\w+")  # elementwise or reducing: they multiply no matrices
+MOST_SHAPES = 4  # the most tensors in a group's shape
 
 # Why an operator has no counts
 NO_FORMULA = "no formula"
@@ -39,10 +41,7 @@ NO_NUMBERS = "the trace records no numbers"
 
 
 class CallCounts(NamedTuple):
-    """The counts of one call; ``work`` and ``byte`` are None if they are unknown.
-
-    Of a ``is_fused`` kernel the bytes are known, and that it multiplies no matrices.
-    """
+    """The counts of one call; ``work`` and ``byte`` are None if they are unknown."""
 
     work: Work | None
     byte: int | None
@@ -51,11 +50,7 @@ class CallCounts(NamedTuple):
     groups: int = 1  # of a convolution
     channels: int = 0  # its input's
     reason: str | None = None  # why they are unknown
-    is_fused: bool = False
-
-    @property
-    def is_complete(self) -> bool:
-        return self.work is not None
+    is_fused: bool = False  # multiplies no matrices; its bytes are known, its work is not
 
 
 class CallCounter:
@@ -68,20 +63,20 @@ class CallCounter:
             names.update(name for name in each.signature.types if isinstance(name, str) and name in TYPES)
         floats = (TYPES[name] for name, _ in names.most_common() if TYPES[name].is_floating_point)
         self._listed = next(floats, torch.float32)
-        self._known: dict[tuple[str, int], CallCounts] = {}
+        self._counts: dict[tuple[str, int], CallCounts] = {}
         self._has_shapes = trace.has_shapes
 
     def carrier(self, operator: OperatorEvent) -> tuple[OperatorEvent, CallCounts]:
-        """Return the operator that carries the counts of what runs in ``operator``; without one, the outermost call.
+        """Return the operator that carries the counts of ``operator``, and these counts.
 
-        That leaves out autograd's nodes and torch's wrappers, which no operator is. Without shapes the carrier is the
-        outermost operator that has a formula.
+        It is the outermost caller with counts, or without shapes with a formula. If there is none, it is the outermost
+        call, autograd's nodes and torch's wrappers left out.
         """
         chain = [each for each in callers(operator) if "::" in each.name or TRITON.fullmatch(each.name)]
         chain = [each for each in chain if not each.name.startswith(NODES)]
         for each in reversed(chain):
             counts = self.of(each)
-            if counts.is_complete or (not self._has_shapes and formula_of(each.name) is not None):
+            if counts.work is not None or (not self._has_shapes and formula_of(each.name) is not None):
                 return each, counts
         own = next((each for each in reversed(chain) if not each.name.startswith("aten::")), None)
         found = own or next(iter(chain), operator)
@@ -89,9 +84,9 @@ class CallCounter:
 
     def of(self, operator: OperatorEvent) -> CallCounts:
         key = operator.name, id(operator.signature)
-        if key not in self._known:
-            self._known[key] = self._count(operator.name, operator.signature)
-        return self._known[key]
+        if key not in self._counts:
+            self._counts[key] = self._count(operator.name, operator.signature)
+        return self._counts[key]
 
     def _count(self, name: str, signature: Signature) -> CallCounts:
         if not self._has_shapes:
@@ -100,11 +95,10 @@ class CallCounter:
         precision = next((PRECISIONS[each.dtype] for each in tensors if each.dtype in PRECISIONS), None)
         shape = " ".join(shape_name(each.shape) or "1" for each in tensors[:MOST_SHAPES])
         if name in COLLECTIVES:
-            byte = COLLECTIVES[name] * sum(map(tensor_byte, tensors)) if tensors else None
-            if byte is None:
+            if not tensors:
                 return CallCounts(None, None, precision, shape, reason=NO_LIST)
-            return CallCounts(NOTHING, byte, precision, shape)
-        if TRITON.fullmatch(name):  # its tensors are what it reads and writes
+            return CallCounts(NOTHING, COLLECTIVES[name] * sum(map(tensor_byte, tensors)), precision, shape)
+        if TRITON.fullmatch(name):  # it reads and writes its tensors
             work = None if signature.flop is None else Work(signature.flop)
             byte = signature.byte or sum(map(tensor_byte, tensors)) or None
             is_fused = work is None and byte is not None and FUSED.fullmatch(name) is not None
@@ -123,16 +117,14 @@ class CallCounter:
         called = call_again(name, signature, self._listed)
         if called is None:
             return unknown
-        inputs, outputs = tensors_in([called.args, called.kwargs]), tensors_in(called.output)
-        work = called.overload.work(called.args, called.kwargs, called.output, inputs + outputs)
+        overload, args, kwargs, output = called
+        inputs, outputs = tensors_in([args, kwargs]), tensors_in(output)
+        work = overload.work(args, kwargs, output, inputs + outputs)
         if work is None:
             return unknown
-        moved = called.overload.touches(called.args, called.kwargs, inputs, outputs)
-        groups, channels = _groups(name, called.args)
-        return CallCounts(work, sum(byte for _, byte, _ in moved), precision, shape, groups, channels)
-
-
-def _groups(name: str, args: list[Any]) -> tuple[int, int]:
-    """Return the groups and input channels of a convolution."""
-    place = {"aten::convolution": (8, 0), "aten::_convolution": (8, 0), "aten::convolution_backward": (9, 1)}.get(name)
-    return (1, 0) if place is None else (args[place[0]], args[place[1]].shape[1])
+        byte = sum(byte for _, byte, _ in overload.touches(args, kwargs, inputs, outputs))
+        groups, channels = 1, 0
+        if name in CONVOLUTIONS:
+            place, of_input = CONVOLUTIONS[name]
+            groups, channels = args[place], args[of_input].shape[1]
+        return CallCounts(work, byte, precision, shape, groups, channels)

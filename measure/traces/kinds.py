@@ -41,7 +41,7 @@ TRITON_KINDS = {"triton_poi": POINTWISE, "triton_red": REDUCTION, "triton_per": 
 def kind_of(names: list[str], counts: CallCounts, stage: str) -> str:
     """Return one of ``TRACE_KINDS`` by the names from the call that carries the counts to its outermost caller.
 
-    ``names`` may end with those of the forward operator that made the backward node.
+    The names of the forward operator that made a backward node may follow.
     """
     carrier = names[0].partition("::")[2] or names[0]
     base = carrier.removesuffix("_")
@@ -51,7 +51,7 @@ def kind_of(names: list[str], counts: CallCounts, stage: str) -> str:
         return OPTIMISER
     if counts.groups > 1:
         return DEPTHWISE if counts.groups == counts.channels else CONVOLUTION
-    if carrier[:10] in TRITON_KINDS:  # their names hold those of operators that others run, such as convolutions
+    if carrier[:10] in TRITON_KINDS:  # their names may hold a convolution's, which another kernel runs
         return TRITON_KINDS[carrier[:10]]
     if any(map(LOSS.search, names)):  # the softmax in a loss is no layer
         return OTHER

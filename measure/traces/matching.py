@@ -1,8 +1,8 @@
 """Find the operator behind each kernel, and the step, stage and gap of each.
 
-A kernel has its launch's correlation. The operator is the innermost one that runs on the launching thread at that time;
-without a recorded launch, the one with the kernel's external id. A backward operator is inside a node of autograd's
-graph, whose sequence number leads to the forward operator that made it.
+A kernel has its launch's correlation. Its operator is the innermost one on the launching thread at that time, or
+without a recorded launch the operator with the kernel's external id. A backward operator is inside a node of autograd's
+graph, and the node's sequence number leads to the forward operator that made it.
 """
 
 from bisect import bisect_right
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STAGES, UPDATE
-from measure.traces.reading import DeviceEvent, OperatorEvent, Range, Thread, Trace
+from measure.traces.reading import DeviceEvent, OperatorEvent, Ranges, Thread, Trace
 
 NODE = "autograd::engine::evaluate_function: "  # begins the name of a backward node's event
-NODES = ("autograd::", "torch::autograd::")  # begin the names of autograd's events, which no operators are
+NODES = ("autograd::", "torch::autograd::")  # begin the names of autograd's events, which are not operators
 
-STAGE = "stage: "  # begins the names of the ranges in which ``measure`` runs a stage
+STAGE = "stage: "  # begins the names of the ranges around the stages that ``measure`` runs
 MARKED = {STAGE + stage: stage for stage in (INFERENCE, *STAGES)}
 
 CLOCK = 1e-3  # a shorter gap (µs) is rounding: the profiler's clock counts nanoseconds
@@ -52,10 +52,8 @@ class Nest:
         """Return the innermost operator that runs on a thread."""
         starts, operators = self.threads.get(thread, ([], []))
         place = bisect_right(starts, time) - 1
-        found = operators[place] if place >= 0 else None
-        while found is not None and found.end < time:
-            found = found.caller
-        return found
+        running = callers(operators[place] if place >= 0 else None)
+        return next((each for each in running if each.end >= time), None)
 
 
 def nest(operators: Sequence[OperatorEvent]) -> Nest:
@@ -72,7 +70,7 @@ def nest(operators: Sequence[OperatorEvent]) -> Nest:
                 running.pop()
             operator.caller = running[-1] if running else None
             running.append(operator)
-            # The number is that of the next node to be made, so that the last operator with it is the maker.
+            # An operator has the number of the next node to be made, so the last operator with it is the maker.
             if operator.sequence is not None and "::" in operator.name and not operator.name.startswith(NODES):
                 makers[operator.sequence] = operator
     by_id: dict[int, OperatorEvent] = {}
@@ -85,25 +83,23 @@ def nest(operators: Sequence[OperatorEvent]) -> Nest:
 
 def callers(operator: OperatorEvent | None) -> Iterator[OperatorEvent]:
     """Yield an operator and all that call it, the innermost first."""
-    found = operator
-    while found is not None:
-        yield found
-        found = found.caller
+    while operator is not None:
+        yield operator
+        operator = operator.caller
 
 
 def match(trace: Trace, nested: Nest) -> list[Match]:
     """Return the work of each device in the order of time."""
-    recorded = [trace.launches[each.correlation] for each in trace.work if each.correlation in trace.launches]
-    first = min((each.correlation for each in trace.work if each.correlation in trace.launches), default=None)
+    recorded = {each.correlation for each in trace.work} & trace.launches.keys()
+    first = min(recorded, default=None)
+    began = min((trace.launches[each].start for each in recorded), default=0.0)
     matches: list[Match] = []
     busy_until: dict[int, float] = {}
-    steps = sorted(trace.steps, key=lambda each: each.start)
-    starts = [each.start for each in steps]
-    began = min((launch.start for launch in recorded), default=0.0)
+    steps = Ranges(trace.steps)
     for event in sorted(trace.work, key=lambda each: each.start):
         launch = None if event.correlation is None else trace.launches.get(event.correlation)
         operator, reason = None, None
-        if launch is not None and "GraphLaunch" in launch.name:  # what is around it launched the graph, not the kernel
+        if launch is not None and "GraphLaunch" in launch.name:  # the operator around it launched the whole graph
             reason = GRAPH
         else:
             operator = nested.at(launch.thread, launch.start) if launch else None
@@ -115,19 +111,14 @@ def match(trace: Trace, nested: Nest) -> list[Match]:
             elif operator is None:
                 reason = OUTSIDE
         launched = launch.start if launch else operator.start if operator else None
-        step: int | None = None
+        step = None
         if launched is not None:
-            step = _step_at(steps, starts, launched) if steps else 0
+            step = steps.number_at(launched) if trace.steps else 0
         idle_from = busy_until.get(event.device, event.start)
         gap = event.start - idle_from
         matches.append(Match(event, operator, reason, step, gap if gap >= CLOCK else 0.0))
         busy_until[event.device] = max(idle_from, event.end)
     return matches
-
-
-def _step_at(steps: Sequence[Range], starts: Sequence[float], time: float) -> int | None:
-    place = bisect_right(starts, time) - 1
-    return steps[place].number if place >= 0 and steps[place].end >= time else None
 
 
 def marked_stage(operator: OperatorEvent) -> str | None:
@@ -141,23 +132,22 @@ def marked_stage(operator: OperatorEvent) -> str | None:
 
 
 class Stages:
-    """Tells the stage of operators: of a step with a backward pass, or of inference."""
+    """Finds the stage of an operator, in a step with a backward pass or in inference."""
 
     def __init__(self, trace: Trace) -> None:
         self._trains = any(operator.name.startswith(NODE) for operator in trace.operators)
-        self._updates = sorted(trace.updates, key=lambda each: each.start)
-        self._starts = [each.start for each in self._updates]
+        self._updates = Ranges(trace.updates)
 
     def of(self, operator: OperatorEvent) -> str:
         if (marked := marked_stage(operator)) is not None:
             return marked
-        if _step_at(self._updates, self._starts, operator.start) is not None:
+        if self._updates.number_at(operator.start) is not None:
             return UPDATE
         return FORWARD if self._trains else INFERENCE
 
 
 def is_recomputed(operator: OperatorEvent) -> bool:
-    """Return whether a backward pass runs a forward operator again: it then numbers nodes, as a forward pass does."""
+    """Return whether a backward pass runs a forward operator again: only then does the operator number nodes."""
     chain = list(callers(operator))
     node = next((place for place, each in enumerate(chain) if each.name.startswith(NODE)), 0)
     # The node and its function have numbers too, but names of their own.
@@ -165,7 +155,7 @@ def is_recomputed(operator: OperatorEvent) -> bool:
 
 
 def maker(operator: OperatorEvent, nested: Nest) -> OperatorEvent | None:
-    """Return the forward operator that made the node in which an operator runs."""
+    """Return the forward operator that made the node around a backward operator."""
     for each in callers(operator):
         if each.name.startswith(NODE) and each.sequence is not None:
             return nested.makers.get(each.sequence)

@@ -10,7 +10,9 @@ of each process, as in ``[TP01] 4711``. Each rank becomes a trace of its own.
 
 import ast
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from sys import intern
@@ -35,14 +37,14 @@ VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 
 
 class Signature(NamedTuple):
-    """What a trace records of an operator's arguments, one element each; an empty text or list where it has none."""
+    """The recorded arguments of an operator, one element each; an empty text or list if the trace has none."""
 
     shapes: list[Any]
     types: list[Any]
     strides: list[Any]
     values: list[Any]
-    flop: int | None = None  # what Inductor states of a Triton kernel, with benchmark_kernel or profile_bandwidth
-    byte: int | None = None
+    flop: int | None = None  # with ``byte``: Inductor's counts of a Triton kernel, by benchmark_kernel or
+    byte: int | None = None  # profile_bandwidth
 
 
 NO_ARGUMENTS = Signature([], [], [], [])
@@ -95,6 +97,18 @@ class Range(NamedTuple):
     end: float
 
 
+class Ranges:
+    """Finds the range around a time."""
+
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        self._ranges = sorted(ranges, key=lambda each: each.start)
+        self._starts = [each.start for each in self._ranges]
+
+    def number_at(self, time: float) -> int | None:
+        place = bisect_right(self._starts, time) - 1
+        return self._ranges[place].number if place >= 0 and self._ranges[place].end >= time else None
+
+
 @dataclass
 class GpuProperties:
     name: str | None
@@ -104,7 +118,7 @@ class GpuProperties:
 
 @dataclass
 class Trace:
-    """What is read of one process. ``left_out`` counts the events that are not, by reason."""
+    """The events of one process. ``left_out`` counts the other events by reason."""
 
     path: Path
     devices: dict[int, GpuProperties] = field(default_factory=dict)
@@ -147,7 +161,7 @@ class _Reader:
     """Adds a document's members to its traces; equal texts and signatures are kept once."""
 
     def __init__(self, path: Path) -> None:
-        self._trace = Trace(path)  # what all ranks share: the header, and what is left out
+        self._trace = Trace(path)  # shared by all ranks: the header, and the events left out
         self._ranks: defaultdict[str, Trace] = defaultdict(lambda: Trace(path))
         self._signatures: dict[str, Signature] = {}
         self._threads: dict[Thread, Thread] = {}
@@ -170,11 +184,11 @@ class _Reader:
         if lost := sum(len(each.work) for label, each in self._ranks.items() if label not in ranks):
             shared.left_out["kernels of no rank"] += lost
         ranks.sort(key=lambda label: re.sub(r"\d+", lambda number: number[0].zfill(18), label))
-        found = []
-        for number, each in enumerate(map(self._ranks.__getitem__, ranks)):
-            header = {name: getattr(shared, name) for name in ("devices", "network", "torch", "runtime", "driver")}
-            left_out = Counter() if number else shared.left_out
-            found.append(replace(each, **header, rank=number, world_size=len(ranks), left_out=left_out))
+        names = ("operators", "launches", "work", "steps", "updates")
+        events = [{name: getattr(self._ranks[label], name) for name in names} for label in ranks]
+        found = [replace(shared, **each, rank=n, world_size=len(ranks)) for n, each in enumerate(events)]
+        for each in found[1:]:
+            each.left_out = Counter()
         return found
 
     def add_header(self, key: str, value: Any) -> None:
@@ -185,8 +199,8 @@ class _Reader:
                 if isinstance(each, dict) and isinstance(each.get("name"), str) and _whole(each.get("id")) is not None:
                     parts = [_whole(each.get(name)) for name in ("computeMajor", "computeMinor")]
                     capability = None if None in parts else ".".join(map(str, parts))
-                    memory_byte = _whole(each.get("totalGlobalMem"))
-                    trace.devices[each["id"]] = GpuProperties(_one_name(each["name"]), capability, memory_byte)
+                    name, memory_byte = one_line(each["name"])[:80], _whole(each.get("totalGlobalMem"))
+                    trace.devices[each["id"]] = GpuProperties(name, capability, memory_byte)
         elif key == "distributedInfo" and isinstance(value, dict):
             trace.rank, trace.world_size = _whole(value.get("rank")) or 0, _whole(value.get("world_size")) or 1
         elif key == "metadata" and isinstance(value, dict):  # tools that record benchmarks add it
@@ -219,13 +233,14 @@ class _Reader:
             left_out["events whose clock steps back or is missing"] += 1
             return
         if not name.isprintable():
-            left_out["events whose name cannot be printed"] += 1
+            left_out["events with a name that cannot be printed"] += 1
             return
-        thread = self._thread(event)
+        thread = str(event.get("pid")), str(event.get("tid"))
+        thread = self._threads.setdefault(thread, thread)  # one object for all events of a thread saves memory
         label = RANK.fullmatch(thread[0]) if isinstance(event.get("pid"), str) else None
         trace = self._ranks[label[1] if label else ""]
+        external = _whole(arguments.get("External id", arguments.get("external id")))
         if kind:
-            external = _whole(arguments.get("External id", arguments.get("external id")))
             device, correlation = _whole(arguments.get("device")) or 0, _whole(arguments.get("correlation"))
             trace.work.append(DeviceEvent(kind, intern(name), device, start, duration, correlation, external))
         elif is_launch:
@@ -242,16 +257,9 @@ class _Reader:
         elif name.startswith(UPDATE):
             trace.updates.append(Range(0, start, start + duration))
         elif is_operator:
-            external = _whole(arguments.get("External id", arguments.get("external id"))) or 0
-            sequence = _whole(arguments.get("Sequence number"))
-            signature = self._signature(arguments)
-            event = OperatorEvent(intern(name), thread, start, start + duration, external, sequence, signature)
+            sequence, signature = _whole(arguments.get("Sequence number")), self._signature(arguments)
+            event = OperatorEvent(intern(name), thread, start, start + duration, external or 0, sequence, signature)
             trace.operators.append(event)
-
-    def _thread(self, event: dict[str, Any]) -> Thread:
-        """Return the same object for all events of a thread: it takes no memory then."""
-        thread = str(event.get("pid")), str(event.get("tid"))
-        return self._threads.setdefault(thread, thread)
 
     def _signature(self, arguments: dict[str, Any]) -> Signature:
         shapes = arguments.get("Input Dims", arguments.get("Input dims"))
@@ -268,7 +276,7 @@ class _Reader:
 
 
 def _category(name: str, arguments: dict[str, Any]) -> str:
-    """Return the category of an event that has none: torch.autograd.profiler exports operators so."""
+    """Guess the category of an event without one, as torch.autograd.profiler exports operators."""
     if "stream" in arguments:
         return f"gpu_{name[:6].lower()}" if name.startswith(("Memcpy", "Memset")) else "kernel"
     if "correlation" in arguments:
@@ -279,7 +287,7 @@ def _category(name: str, arguments: dict[str, Any]) -> str:
 
 
 def literal(text: str) -> Any:
-    """Return what a text says in Python's notation; None for any other text."""
+    """Return the value of a text in Python's notation; None for any other text."""
     try:
         return ast.literal_eval(text[:1_000_000])
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -300,10 +308,6 @@ def _whole(value: Any) -> int | None:
     if isinstance(value, str) and value.isdecimal() and len(value) <= 20:
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else None
-
-
-def _one_name(text: str) -> str:
-    return one_line(text)[:80]
 
 
 def _matching(pattern: re.Pattern[str], value: Any) -> str | None:

@@ -1,7 +1,8 @@
 """The folders of traces, imported or measured here: ``data/traces/NAME``, named after chip and network."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +15,7 @@ from measure.domain.trace_records import TraceDevice, TraceOperator, TraceStep
 from measure.errors import UserError, unknown
 from measure.machine.environment import version
 from measure.published.records import Chip
-from measure.traces.reading import GpuProperties, Trace
+from measure.traces.reading import GpuProperties
 
 if TYPE_CHECKING:
     from measure.traces.summary import TraceSummary  # imports torch
@@ -35,14 +36,8 @@ def chosen_chip(name: str, chips: dict[str, str]) -> str:
     return chips[fold_name(name)]
 
 
-def device_of(trace: Trace, number: int) -> GpuProperties | None:
-    """Return the properties of a device. A process that sees one device may number it otherwise than the driver."""
-    names = {each.name for each in trace.devices.values()}
-    return trace.devices.get(number) or (next(iter(trace.devices.values())) if len(names) == 1 else None)
-
-
 class TraceLabels(NamedTuple):
-    """What the user says of a trace; it replaces what the trace says."""
+    """The user's labels of a trace, which replace the trace's own."""
 
     chip: str | None = None
     network: str | None = None
@@ -50,26 +45,30 @@ class TraceLabels(NamedTuple):
     licence: str | None = None
 
 
-def device_rows(found: "TraceSummary", chips: dict[str, str], said: TraceLabels) -> list[TraceDevice]:
-    """Return a row for each device that worked, or one for a trace of the host alone.
+def device_rows(found: "TraceSummary", chips: dict[str, str], labels: TraceLabels) -> list[TraceDevice]:
+    """Return a row for each device that worked, or one row for a trace of the host alone.
 
     Raises UserError for devices of several kinds, and for a chip that cannot have run the trace.
     """
     trace = found.trace
-    if said.chip is not None and not found.matches:
+    if labels.chip is not None and not found.matches:
         raise UserError(f"--chip: no GPU ran anything in {trace.path}, so its times are the host's; leave --chip out")
+    devices = trace.devices if found.matches else {}
+    nameless = GpuProperties(None, None, None)
+    # A process that sees one device may number it otherwise than the driver.
+    only = next(iter(devices.values())) if len({each.name for each in devices.values()}) == 1 else nameless
     rows = []
     for number in sorted({each.event.device for each in found.matches} or {0}):
-        device = (device_of(trace, number) if found.matches else None) or GpuProperties(None, None, None)
-        known = chips.get(fold_name(device.name)) if device.name else None
-        if said.chip and known and said.chip != known:
-            raise UserError(f"--chip: {trace.path} was recorded on {known}; leave --chip out")
+        device = devices.get(number, only)
+        chip = chips.get(fold_name(device.name)) if device.name else None
+        if labels.chip and chip and labels.chip != chip:
+            raise UserError(f"--chip: {trace.path} was recorded on {chip}; leave --chip out")
         rows.append(
             TraceDevice(
-                network=said.network or trace.network,
+                network=labels.network or trace.network,
                 rank=trace.rank,
                 device=number,
-                chip=said.chip or known,
+                chip=labels.chip or chip,
                 device_name=device.name,
                 capability=device.capability,
                 memory_byte=device.memory_byte,
@@ -78,8 +77,8 @@ def device_rows(found: "TraceSummary", chips: dict[str, str], said: TraceLabels)
                 driver=trace.driver,
                 world_size=trace.world_size,
                 fingerprint=found.fingerprint,
-                source=said.source,
-                licence=said.licence,
+                source=labels.source,
+                licence=labels.licence,
                 version=version(),
             )
         )
@@ -90,7 +89,7 @@ def device_rows(found: "TraceSummary", chips: dict[str, str], said: TraceLabels)
 
 
 class TraceRows(NamedTuple):
-    """The rows of one recorded process; ``devices`` has one at least."""
+    """The rows of one recorded process, with at least one device."""
 
     devices: list[TraceDevice]
     steps: list[TraceStep]
@@ -100,24 +99,19 @@ class TraceRows(NamedTuple):
 def put(data: Path, rows: TraceRows) -> Path:
     """Store a trace, and return its folder.
 
-    The same trace is replaced, and so is an earlier one of the same cell of a machine. Ranks that ran together share a
-    folder.
+    It replaces the same trace, or an earlier one of the same cell of a machine. Ranks that ran together share a folder.
     """
     rank = rows.devices[0].rank
-    # One lock for all traces: two programs that choose a folder at once would choose the same one.
+    # One lock for all traces, or two programs would choose the same folder.
     with table.in_turn(traces_folder(data)):
         folder = _folder(data, rows.devices)
         folder.mkdir(parents=True, exist_ok=True)
         # The devices come last: they commit the other rows.
-        tables: dict[Any, Sequence[Any]] = {
-            TraceOperator: rows.operators,
-            TraceStep: rows.steps,
-            TraceDevice: rows.devices,
-        }
-        for record, new in tables.items():
+        new: tuple[Sequence[Any], ...] = rows.operators, rows.steps, rows.devices
+        for record, of_rank in zip((TraceOperator, TraceStep, TraceDevice), new, strict=True):
             path = folder / TABLES[record].name
-            kept = [row for row in table.read(path, record) if row.rank != rank]
-            table.write(path, record, [*kept, *new])
+            others = [row for row in table.read(path, record) if row.rank != rank]
+            table.write(path, record, [*others, *of_rank])
     return folder
 
 
@@ -125,22 +119,22 @@ def _folder(data: Path, devices: Sequence[TraceDevice]) -> Path:
     """Return the first folder of the name that is free, or holds this trace or other ranks of its run."""
     first = devices[0]
     name = "-".join(map(_slug, (first.chip or first.device_name or "host", first.network or UNNAMED)))
-    number = 1
-    while True:
-        folder = traces_folder(data) / (name if number == 1 else f"{name}-{number}")
-        known = table.read(folder / TABLES[TraceDevice].name, TraceDevice)
-        if not known or _is_of_run(first, known):
-            return folder
-        number += 1
+    folder = traces_folder(data) / name
+    for number in count(2):
+        old = table.read(folder / TABLES[TraceDevice].name, TraceDevice)
+        if not old or _is_of_run(first, old):
+            break
+        folder = folder.with_name(f"{name}-{number}")
+    return folder
 
 
-def _is_of_run(new: TraceDevice, known: Iterable[TraceDevice]) -> bool:
+def _is_of_run(new: TraceDevice, old: Sequence[TraceDevice]) -> bool:
     if (new.source or "").startswith(MEASURED):
-        return any((row.source, row.network) == (new.source, new.network) for row in known)
-    of_rank = [row.fingerprint for row in known if row.rank == new.rank]
+        return any((row.source, row.network) == (new.source, new.network) for row in old)
+    of_rank = [row.fingerprint for row in old if row.rank == new.rank]
     if of_rank:
         return new.fingerprint in of_rank
-    return new.world_size > 1 and all(row.world_size == new.world_size for row in known)
+    return new.world_size > 1 and all(row.world_size == new.world_size for row in old)
 
 
 def _slug(name: str) -> str:

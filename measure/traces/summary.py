@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 from statistics import median_low
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from measure.counting.formulas import Work
 from measure.domain.step_parts import step_parts
@@ -17,17 +17,17 @@ from measure.domain.words import LAYER_KINDS
 from measure.traces.counts import CallCounter, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
-from measure.traces.reading import OperatorEvent, Trace
+from measure.traces.reading import OperatorEvent, Ranges, Trace
 
 AROUND = "host time around the operators"
-NAME = re.compile(r"\w[\w.]*(::\w[\w.]*)+|triton_\w+|\w+Backward\w*")  # of an operator or node: others a user wrote
+NAME = re.compile(r"\w[\w.]*(::\w[\w.]*)+|triton_\w+|\w+Backward\w*")  # of an operator or node, not a user's range
 PLAIN, REGION = re.compile(r"\w{1,200}"), "region"
 TF32 = re.compile(r"tf32|tensorop_s1688", re.IGNORECASE)  # in cuBLAS's and CUTLASS's names of kernels
-LONGEST_KERNEL = 200  # characters kept of a kernel's name
+LONGEST_KERNEL = 200  # characters of a kernel's name
 
 
 class GroupKey(NamedTuple):
-    """What the calls of a group share; the fields are columns of ``TraceOperator``."""
+    """The common properties of a group's calls; the fields are columns of ``TraceOperator``."""
 
     device: int
     step: int | None
@@ -41,7 +41,7 @@ class GroupKey(NamedTuple):
 
 @dataclass
 class _Group:
-    """What adds up over the equal calls of an operator. Times are in µs."""
+    """Sums over the equal calls of an operator. Times are in µs."""
 
     calls: dict[int, CallCounts] = field(default_factory=dict)  # by the identity of their events
     kernels: int = 0
@@ -52,7 +52,7 @@ class _Group:
 
 
 class _Grouping:
-    """Finds the group of an operator: by the call that carries its counts."""
+    """Groups operators by the call that carries their counts."""
 
     def __init__(self, trace: Trace, nested: Nest, matches: Iterable[Match]) -> None:
         self._nested, self._stages, self._counter = nested, Stages(trace), CallCounter(trace)
@@ -91,7 +91,7 @@ class _Grouping:
 
 @dataclass
 class TraceSummary:
-    """A trace as rows. Times of the whole are those of kernels alone (s)."""
+    """A trace as rows. Times (s) are the kernels'."""
 
     trace: Trace
     matches: Sequence[Match]
@@ -106,17 +106,19 @@ class TraceSummary:
     def kernel_time_s(self) -> float:
         return sum(row.time_s for row in self.operators) if self.kernels else 0.0
 
-    def share(self, rows: Iterable[TraceOperator]) -> float | None:
-        """Return the share of rows in the kernels' time; None without kernels."""
-        return sum(row.time_s for row in rows) / self.kernel_time_s if self.kernel_time_s else None
-
     @property
     def operator_share(self) -> float | None:
-        return self.share(row for row in self.operators if row.operator is not None)
+        """The share of kernels with an operator in the kernels' time; None without kernels."""
+        return self._share("operator")
 
     @property
     def counted_share(self) -> float | None:
-        return self.share(row for row in self.operators if row.flop is not None)
+        """The share of counted kernels, likewise."""
+        return self._share("flop")
+
+    def _share(self, column: str) -> float | None:
+        time_s = sum(row.time_s for row in self.operators if getattr(row, column) is not None)
+        return time_s / self.kernel_time_s if self.kernel_time_s else None
 
     @property
     def step_count(self) -> int:
@@ -124,10 +126,7 @@ class TraceSummary:
 
     def of_a_step(self, column: str) -> int:
         """Return a step's sum of a column, the median over the steps."""
-        sums: defaultdict[int, int] = defaultdict(int)
-        for row in self.operators:
-            if row.step is not None:
-                sums[row.step] += getattr(row, column) or 0
+        sums = _sums((row.step, getattr(row, column) or 0) for row in self.operators if row.step is not None)
         return median_low(sums.values()) if sums else 0
 
     @property
@@ -149,15 +148,15 @@ class TraceSummary:
 
     def left_out(self) -> dict[str, float]:
         """Return the kernels' time without an operator by reason, and without counts by operator, the largest first."""
-        return _times((row.operator or row.reason or "", row.time_s) for row in self.operators if row.flop is None)
+        times = _sums((row.operator or row.reason or "", row.time_s) for row in self.operators if row.flop is None)
+        return dict(sorted(times.items(), key=lambda pair: -pair[1]))
 
 
-def _times(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """Return the sums of times by name, the largest first."""
-    times: defaultdict[str, float] = defaultdict(float)
-    for name, time_s in parts:
-        times[name] += time_s
-    return dict(sorted(times.items(), key=lambda pair: -pair[1]))
+def _sums(parts: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    sums: defaultdict[Any, Any] = defaultdict(int)
+    for key, value in parts:
+        sums[key] += value
+    return sums
 
 
 def summarise(trace: Trace) -> TraceSummary:
@@ -187,14 +186,13 @@ def summarise(trace: Trace) -> TraceSummary:
 
 
 def _name(operator: str, kernel: str) -> str:
-    """Return what a group is called; a kernel that a region launches has its own name if that is a plain one."""
+    """Return the name of a group. A region's kernel has its own name if that is a plain one."""
     if NAME.fullmatch(operator):
         return operator.removeprefix("aten::").replace("::", ".")
     return kernel if PLAIN.fullmatch(kernel) else REGION
 
 
 def _unknown(device: int, step: int | None, reason: str | None) -> GroupKey:
-    """Return the key of kernels without an operator."""
     return GroupKey(device, step, None, LAYER_KINDS[-1], None, None, None, reason)
 
 
@@ -204,10 +202,11 @@ def _add_host_calls(trace: Trace, grouping: _Grouping) -> None:
     for operator in trace.operators:
         if operator.caller is not None:
             inside[operator.caller] += operator.end - operator.start
+    steps = Ranges(trace.steps)
     for operator in trace.operators:
-        step = _step_of(trace, operator)
+        step = steps.number_at(operator.start) if trace.steps else 0
         key, counts, call = grouping.key(operator, 0, step, "")
-        if not counts.is_complete and operator in inside:  # it only calls others
+        if counts.work is None and operator in inside:  # it only calls others
             key = _unknown(0, step, AROUND)
         else:
             grouping.groups[key].calls[call] = counts
@@ -217,12 +216,6 @@ def _add_host_calls(trace: Trace, grouping: _Grouping) -> None:
 def _seconds(time: float) -> float:
     """Return a time in µs as seconds, to the picosecond."""
     return round(time * 1e-6, 12)
-
-
-def _step_of(trace: Trace, operator: OperatorEvent) -> int | None:
-    if not trace.steps:
-        return 0
-    return next((each.number for each in trace.steps if each.start <= operator.start <= each.end), None)
 
 
 def _row(rank: int, key: GroupKey, group: _Group) -> TraceOperator:
