@@ -1,22 +1,22 @@
 """Check that a machine can have measured the tables that somebody hands in.
 
-Nobody can tell a careful invention from a measurement. The checks refuse tables that are damaged, mixed from several
-machines, in other units or faster than any chip, and counts of own models that do not sum up or differ from ours.
+The checks cannot find a careful invention. They refuse tables that are damaged, mixed from several machines, in other
+units or faster than any chip, and counts of own models that do not sum up or differ from ours.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
-from measure.cache.folders import FILES, Counted, Folder, Workloads
+from measure.cache.folders import FILES, PARENTS, Counted, Folder, Workloads
 from measure.domain.models import OWN
 from measure.domain.records import ROUND, Environment, KernelCounters, RoofMeasurement, Run, Sample
 from measure.domain.roofs import machine_roof
 from measure.domain.schema import TABLES
 from measure.domain.values import si
-from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
+from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STAGES, STEP, operation
 from measure.domain.workload_records import WORKLOAD, Workload
 from measure.errors import UserError, quote
 
@@ -27,17 +27,17 @@ FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times any chip o
 ABOVE_ROOF = 10
 SUMMED = ("forward_flop", "forward_other_flop", "traffic_byte", "parameter_byte")  # sums of a model's layers
 
-_round = attrgetter(*ROUND)
+_round, _step = attrgetter(*ROUND), attrgetter(*(name for name in ROUND if name != "phase"))
 _identity = attrgetter(*WORKLOAD)
 _numbers = attrgetter("parameter_count", "forward_flop", "traffic_byte")
 
 
-def check(folder: Path, known: Sequence[Workload]) -> list[Counted]:
-    """Return the workloads in a machine's folder that are not known here.
+def check(folder: Path, here: Sequence[Workload]) -> tuple[dict[type[Any], list[Any]], list[Counted]]:
+    """Return the committed rows of a machine's folder by record, and its workloads that are not counted ``here``.
 
     Raises UserError for the first row that cannot have been measured, or for a wrong count.
     """
-    counted = _check_counts(folder)
+    counted = _check_counts(folder, here)
 
     def refuse(record: type, line: int, column: str, problem: str) -> NoReturn:
         place = f"{folder / FILES[record]}, line {line}, column {column}"
@@ -67,7 +67,7 @@ def check(folder: Path, known: Sequence[Workload]) -> list[Counted]:
     measured = [row for _, row in tables[RoofMeasurement]]
     roofs = {name: machine_roof(row for row in measured if row.environment_id == name) for name in environments}
     shapes = {_round(row): row.input_shape for _, row in tables[Run]}
-    least_flop = _least_flop([*known, *(row for row, _, _ in counted)])
+    least_flop = _least_flop([*here, *(row for row, _, _ in counted)])
     for line, row in tables[Sample]:
         rate = least_flop.get((row.model, shapes.get(_round(row)), row.batch, row.phase), 0) / row.latency_s
         limit = min(ABOVE_ROOF * roofs[row.environment_id].flop_per_s.get(row.precision, inf), FASTEST_FLOP_PER_S)
@@ -78,7 +78,20 @@ def check(folder: Path, known: Sequence[Workload]) -> list[Counted]:
         flop = sum(value or 0 for name, value in vars(row).items() if name.endswith("_flop"))
         if flop > FASTEST_FLOP_PER_S * row.time_s:
             refuse(KernelCounters, line, "time_s", "did more FLOP in its time than any chip")
-    return _unknown(counted, known)
+    counted_here = set(map(_identity, here))
+    return _committed(tables), [each for each in counted if _identity(each[0]) not in counted_here]
+
+
+def _committed(tables: Mapping[type[Any], Sequence[tuple[int, Any]]]) -> dict[type[Any], list[Any]]:
+    """Return the rows as ``Folder.tables`` does, without reading the files again."""
+    rows = {record: [row for _, row in entries] for record, entries in tables.items()}
+    steps = {_step(row) for row in rows[Run] if row.phase == STEP}
+    rows[Run] = [row for row in rows[Run] if row.phase not in STAGES or _step(row) in steps]
+    for record in rows.keys() & PARENTS.keys():
+        key = attrgetter(*TABLES[PARENTS[record]].key)
+        parents = {key(row) for row in rows[PARENTS[record]] if row.status == "ok"}
+        rows[record] = [row for row in rows[record] if key(row) in parents]
+    return rows
 
 
 def _roof_problem(row: RoofMeasurement) -> str:
@@ -107,9 +120,11 @@ def _least_flop(counted: Iterable[Workload]) -> dict[tuple[str, str | None, int,
     return least
 
 
-def _check_counts(folder: Path) -> list[Counted]:
-    """Return all workloads. Raises UserError for a model that is not the owner's, or is not the sum of its layers."""
+def _check_counts(folder: Path, here: Sequence[Workload]) -> list[Counted]:
+    """Return all workloads. Raises UserError unless each model is the owner's, the sum of its layers, and as here."""
     workloads = Workloads(folder)
+    shapes = {row.model: row.input_shape for row in here}
+    numbers = {_identity(row): _numbers(row) for row in here}
 
     def refuse(row: Workload, column: str, problem: str) -> NoReturn:
         raise UserError(f"{workloads.place(_identity(row))}, column {column}: {problem}")
@@ -124,16 +139,8 @@ def _check_counts(folder: Path) -> list[Counted]:
             whole = getattr(row, column)
             if layers and whole is not None and whole != sum(getattr(layer, column) for layer in layers):
                 refuse(row, column, f"is not the sum of the layers of {quote(row.model)}; count it again")
-    return found
-
-
-def _unknown(found: Sequence[Counted], known: Sequence[Workload]) -> list[Counted]:
-    """Return the unknown workloads. Raises UserError for a model whose counts here differ."""
-    shapes = {row.model: row.input_shape for row in known}
-    rows = {_identity(row): row for row in known}
-    for row, _, _ in found:
-        same = rows.get(_identity(row), row)
-        if shapes.get(row.model, row.input_shape) != row.input_shape or _numbers(same) != _numbers(row):
+        own = row.input_shape, _numbers(row)
+        if (shapes.get(row.model, own[0]), numbers.get(_identity(row), own[1])) != own:
             remedy = "one of you must rename the function and measure again"
             raise UserError(f"{row.model}: is another network here, by its counts; {remedy}")
-    return [each for each in found if _identity(each[0]) not in rows]
+    return found

@@ -248,8 +248,7 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
     """Check the machine in a folder or zip, and add it. Return its name here and the cells that it measured."""
     workloads = Workloads(flags.data)
     with contributed.opened(source) as given:
-        new = contributed_checks.check(given.folder, workloads.rows(Workload))
-        tables = Folder(given.folder).tables()
+        tables, new = contributed_checks.check(given.folder, workloads.rows(Workload))
         newest = max(tables[Environment], key=attrgetter("recorded_at"))
         if len(flags.sources) == 1:
             name = flags.machine or home(flags.data, given.name, newest.hardware_id) or folder_name(newest)

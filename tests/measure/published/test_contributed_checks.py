@@ -3,9 +3,11 @@ from dataclasses import replace
 
 import pytest
 from helpers.places import ROOT
-from helpers.rows import machine_in, workload
+from helpers.rows import machine_in, run, samples, workload
 
-from measure.cache.folders import Workloads, machine_names
+from measure.cache import table
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.domain.records import Run, Sample
 from measure.domain.workload_records import Workload
 from measure.errors import UserError
 from measure.published import contributed_checks
@@ -34,6 +36,16 @@ def refused(folder, counted=()):
     return str(caught.value)
 
 
+def test_the_committed_rows_are_passed_on(folder):
+    machine = MachineFolder(folder.parent, folder.name, folder)
+    table.append(folder / "runs.csv", Run, [run("killed", phase="forward")])  # a stage, without the run of its step
+    table.append(folder / "samples.csv", Sample, samples(2, "killed", phase="forward") + samples(1, batch=64))
+    rows, counted = check(folder, ())
+    assert (rows, counted) == (machine.tables(), [])
+    assert {row.model for row in rows[Run] + rows[Sample]} == {"net"}
+    assert len(rows[Sample]) == 3  # none of the round that was out of memory
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", machine_names(ROOT / "data"))
 def test_the_committed_machines_are_plausible(name):
@@ -56,9 +68,9 @@ def test_the_committed_machines_are_plausible(name):
 def test_a_row_that_cannot_have_been_measured_is_named(folder, file, line, column, text, words):
     check(folder, COUNTED)
     change(folder / file, line, column, text)
-    told = refused(folder)
-    assert told.startswith(f"{folder / file}, line {line}")
-    assert words in told
+    message = refused(folder)
+    assert message.startswith(f"{folder / file}, line {line}")
+    assert words in message
 
 
 def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
