@@ -47,24 +47,23 @@ def put(file: Path, record: type[Any], rows: Rows, data: Path, force: bool) -> l
     key = attrgetter(*(columns or TABLES[record].columns))  # without a key, only a whole row repeats another
     with table.in_turn(path.parent):
         old = table.read(path, record)
-        known, lines = {key(row): row for row in old}, dict[Any, int]()
+        by_key, lines = {key(row): row for row in old}, dict[Any, int]()
         for line, row in rows:
             if columns and lines.setdefault(key(row), line) != line:
                 raise UserError(f"{file}, line {line}: has the key of line {lines[key(row)]}; delete one of the two")
-            if known.get(key(row), row) != row and not force:
+            if by_key.get(key(row), row) != row and not force:
                 other = f"has other values for the same {', '.join(columns)}; add --replace to take these"
                 raise UserError(f"{file}, line {line}: {TABLES[record].path} {other}")
-        new = list(dict.fromkeys(row for _, row in rows if known.get(key(row)) != row))
+        new = list(dict.fromkeys(row for _, row in rows if by_key.get(key(row)) != row))
         if new:
             table.write(path, record, table.merged(old, new) if columns else [*old, *new])
     return new
 
 
 def contradictions(rows: Sequence[tuple[int, Any]]) -> list[str]:
-    """Name the rows in which rate times time is not the batch."""
-    shares = [(line, row, inputs_in_time(row)) for line, row in rows]
+    """Name the rows with a batch that is not rate times time."""
     return [
         f"line {line} ({row.model} at {row.batch}: {row.throughput_per_s:g} × {row.latency_s:g} s)"
-        for line, row, share in shares
-        if share is not None and abs(share - 1) > ROUNDING
+        for line, row in rows
+        if abs((inputs_in_time(row) or 1) - 1) > ROUNDING
     ]

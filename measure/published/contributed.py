@@ -43,7 +43,7 @@ Members = dict[PurePosixPath, Callable[[], IO[bytes]] | None]
 
 
 class _Zip(FileIO):
-    """A zip that refuses a large read: only its list of files, whose length the zip itself states, would be one."""
+    """A zip that refuses a large read: only its list of files, of a length that the zip itself states, is one."""
 
     def read(self, size: int | None = -1) -> bytes:
         piece = fstat(self.fileno()).st_size - self.tell() if size is None or size < 0 else size
@@ -70,10 +70,8 @@ def opened(source: Path) -> Iterator[Contribution]:
     UserError about a copy, raised in the context, names the original file instead.
     """
     with ExitStack() as stack:
-        try:
+        with _writing():
             folder = stack.enter_context(scratch())
-        except OSError as problem:
-            raise _unwritable(problem) from None
         try:
             if source.is_dir():
                 home, *found = _copy_tables(source, _list_folder(source), folder)
@@ -92,9 +90,13 @@ def opened(source: Path) -> Iterator[Contribution]:
             raise UserError(str(problem).replace(str(folder), str(source / home))) from None
 
 
-def _unwritable(problem: OSError) -> UserError:
-    place = f"the temporary folder {gettempdir()} cannot be written ({problem.strerror})"
-    return UserError(f"{place}; make room there, or name another one in the variable TMPDIR")
+@contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        place = f"the temporary folder {gettempdir()} cannot be written ({problem.strerror})"
+        raise UserError(f"{place}; make room there, or name another one in the variable TMPDIR") from None
 
 
 def _list_folder(source: Path) -> Members:
@@ -136,7 +138,7 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
         found = f"{len(homes)} machines ({names})" if homes else f"no {FILES[Environment]}, and so no machine"
         raise UserError(f"{source}: holds {found}; name one machine's folder, or a zip of it")
     home, left_out, size_byte = homes[0], [], 0
-    sums: dict[str, str] | None = None
+    sums: dict[str, str] = {}
     for path, open_member in members.items():
         inside = path.relative_to(home).as_posix() if path.is_relative_to(home) else ""
         if inside == SUMS and open_member:
@@ -157,13 +159,11 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
                     raise UserError(f"{source}: its tables exceed {MOST_BYTE / 1e6:g} MB; name fewer")
                 if len(piece) == PIECE_BYTE and b"\n" not in piece:  # its cells would take ten times as much memory
                     raise UserError(f"{source}/{path}: has a line of more than a million letters; restore the table")
-                try:
+                with _writing():
                     (folder / inside).parent.mkdir(exist_ok=True)
                     with (folder / inside).open("ab") as copy:
                         copy.write(piece)
-                except OSError as problem:
-                    raise _unwritable(problem) from None
-    if sums is None:
+    if not sums:
         return home, left_out, []
     digests = sums_of({path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()})
     return home, left_out, [name for name in sorted(digests.keys() | sums) if digests.get(name) != sums.get(name)]
@@ -179,8 +179,7 @@ def shareable(row: Record) -> Record:
 
     Our own reasons stay as they are.
     """
-    reason = getattr(row, "reason", None)
-    if not reason:
+    if not (reason := getattr(row, "reason", None)):
         return row
-    kept = re.sub(r"\S*[/\\]\S*", "…", reason.partition(": ")[0])  # a file that could not be written, for example
-    return replace(row, reason=kept)  # type: ignore[type-var]
+    kind = re.sub(r"\S*[/\\]\S*", "…", reason.partition(": ")[0])  # a file that could not be written, for example
+    return replace(row, reason=kind)  # type: ignore[type-var]

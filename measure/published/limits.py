@@ -1,8 +1,8 @@
 """Check that a chip can have given the results that somebody publishes of it, before they are added.
 
-The limits lie between what is published and its commonest error, a wrong unit. Of the 24,976 timings with counts in
+The limits lie between real results and their commonest error, a wrong unit. Of the 24,976 timings with counts in
 ``data/published`` none exceeds 1.41 times the datasheet's rate, and none takes over 0.28 times the longest time allowed
-here; read as milliseconds, all but two would.
+here. Read as milliseconds, all but two would.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from measure.published.records import PublishedCount, PublishedKind, PublishedTi
 # The greatest rate over the datasheet's: convolutions with fewer multiplications than are counted, and clocks above the
 # boost clock. A processor's datasheet has its base clock.
 ABOVE_ROOF, ABOVE_BASE_CLOCK = 1.5, 3.0
-# The longest call: a hundred times what the roof allows, and a millisecond for each operator
+# The longest call: a hundred times the roof's time, and a millisecond for each operator
 BELOW_ROOF, OPERATOR_S = 100, 1e-3
 ROUNDING = 0.02  # the relative rounding error allowed between rate times time and the number of inputs
 MOST_CONTRADICTION = 100  # rate times time over the batch: a wrong unit gives a factor of 1000
@@ -32,7 +32,7 @@ BATCH = "if this is the time of one input, give the time of the batch"
 
 
 def inputs_in_time(row: Any) -> float | None:
-    """Return the inputs that a row's rate gives in its time, over the batch: 1 unless the two contradict each other."""
+    """Return rate times time over the batch: 1 unless rate and time contradict each other; None without a rate."""
     rate = getattr(row, "throughput_per_s", None)
     return rate * row.latency_s / row.batch if rate else None
 
@@ -49,7 +49,7 @@ class Limits:
             self._calls[row.model, row.input_size, row.stage] += row.calls
 
     def problem(self, row: Any) -> tuple[str, str]:
-        """Return a column and what is wrong with it, or two empty texts. A chip without a datasheet has no limits."""
+        """Return a column and its problem, or two empty texts. A chip without a datasheet has no limits."""
         chip = self._chips.get(fold_name(row.device))
         if not chip:
             return "", ""

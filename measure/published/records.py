@@ -1,4 +1,4 @@
-"""The tables of what others published: datasheets of chips, measurements, and figures that studies print.
+"""The tables of published results: datasheets of chips, measurements, and figures that studies print.
 
 People write all of them by hand, except the counts of the models that others timed.
 """
@@ -139,7 +139,7 @@ class PublishedTiming:
 
 @table("published/measurements/bandwidths.csv", key=(), by_hand=True)
 class PublishedBandwidth:
-    """The rate at which others saw a device read or write memory: by working set, or from its memory by threads."""
+    """A device's rate of reading or writing memory, by working set, or from its memory by threads."""
 
     source: Source
     file: FileInSource
@@ -188,7 +188,7 @@ class PublishedProduct:
 
 @table("published/measurements/counts.csv", key=("model", "input_size"))
 class PublishedCount:
-    """The work and memory of one input in a model that others timed. The columns are those of ``Workload``."""
+    """The work and memory of one input in a model that others timed, in columns of ``Workload``."""
 
     model: schema.Model
     input_size: schema.InputSize
@@ -317,7 +317,7 @@ class PrintedEstimate:
 class CountedSuite:
     """A set of networks with known counts that nobody here wrote, and how many of them we counted wrongly."""
 
-    suite: Annotated[str, "whose cases these are"]
+    suite: Annotated[str, "the origin of the cases"]
     cases: Annotated[int, Column("the number of cases", NUMBER, least=1)]
     wrong: Annotated[int, Column("cases with a wrong count of products", NUMBER, least=0)]
     source: Source
