@@ -14,7 +14,7 @@ STEPS = 2
 
 
 def recorded(network, rows, update=lambda: None):
-    """The operators of a training step: calls by stage, path and name, each of which takes time."""
+    """The operators of a training step, all of which take time: calls by stage, path and name."""
 
     def stage(name, run):
         with torch._C._profiler._RecordFunctionFast(STAGE + name):
@@ -34,7 +34,7 @@ def recorded(network, rows, update=lambda: None):
 
 
 class Around(nn.Module):
-    """A layer and a parameter of its own, and what a call makes of them."""
+    """A layer and a parameter, which ``call`` combines."""
 
     def __init__(self, call):
         super().__init__()
@@ -91,7 +91,7 @@ def test_gradients_belong_to_the_parameters_module():
     for parameter in network[:2].parameters():
         parameter.grad = torch.zeros_like(parameter)
     found = recorded(network, torch.ones(4, 3), torch.optim.SGD(network.parameters(), 0.1).step)
-    assert found["backward", "0", "add_"] == found["backward", "1", "add_"] == 1  # to what was there
+    assert found["backward", "0", "add_"] == found["backward", "1", "add_"] == 1  # to the earlier gradient
     # Both gradients of the last layer's weight and bias are added.
     assert max(found.get(("backward", "2", name), 0) for name in ("add_", "add")) >= 2
     assert {path for stage, path, _ in found if stage == "update"} == {None}
@@ -126,7 +126,7 @@ TRAINED = [
     launch(230, 5, thread=BACK),
     operator("aten::zeros", 300, 5),  # in no stage
     kernel("sgemm", 30, 50, 1),
-    kernel("splitK", 75, 10, 2),  # 5 us of it beside the first
+    kernel("splitK", 75, 10, 2),  # 5 us of it during the first
     kernel("nms", 90, 2, 3),
     kernel("sgemm", 220, 80, 4),
     kernel("add", 300, 4, 5),
@@ -157,7 +157,7 @@ def test_gpu_time_is_that_of_kernels_of_both_threads(tmp_path):
 def test_a_processor_is_busy_while_an_operator_runs(tmp_path):
     events = [each for each in TRAINED if each["cat"] == "cpu_op"]
     times, _, busy_s = attributed(tmp_path, *events, steps=3, by_kernels=False)
-    # Each once, and without what it calls: 30 + 1 + 9 + 1 us, in three steps
+    # Each once, without its callees: 30 + 1 + 9 + 1 us, in three steps
     assert busy_s == pytest.approx(41e-6 / 3)
     assert [(each.operator, each.calls) for each in times][:2] == [("linear", 1), ("torchvision.nms", 1)]
     assert times[0].time_s == pytest.approx(10e-6)

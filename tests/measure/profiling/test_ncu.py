@@ -1,4 +1,4 @@
-"""A script or a function stands for Nsight Compute: it answers, or refuses."""
+"""A script plays Nsight Compute: it answers, or refuses."""
 
 import os
 import shlex
@@ -58,7 +58,7 @@ LAST_WORDS = {
 
 
 @pytest.mark.parametrize(("answer", "code", "problem", "words"), LAST_WORDS.values(), ids=LAST_WORDS)
-def test_failures_are_told_with_their_last_words(play, tmp_path, answer, code, problem, words):
+def test_failures_end_with_their_last_words(play, tmp_path, answer, code, problem, words):
     (tmp_path / "answer").write_text(answer)
     play(tmp_path / "answer")
     with pytest.raises(problem, match=words):
@@ -92,23 +92,21 @@ TENSOR = [
     for name in ("src_bf16_dst_fp32", "op_hgmma_src_fp16_sparsity_on", "src_fp16", "src_fp8_dst_fp32")
 ]
 OF_INTEGERS = ["sm__ops_path_tensor_src_int8", "sm__ops_path_tensor_op_igmma_src_int8_sparsity_off"]
-
-
 READ, READ_NEW = "dram__bytes_read", "dram__bytes_op_read"
 
 
 @pytest.mark.parametrize(
-    ("listed", "asked", "not_asked"),
+    ("listed", "requested", "others"),
     [
         ([READ, "dram__bytes_write"], [READ, FP32], [TWICE, *TENSOR, READ_NEW]),
         ([READ_NEW, *TENSOR, *OF_INTEGERS], [READ_NEW, *TENSOR], [READ, *OF_INTEGERS]),
     ],
     ids=["Volta", "Hopper"],
 )
-def test_a_counter_of_some_gpus_is_requested_where_listed(listed, asked, not_asked):
+def test_a_counter_of_some_gpus_is_requested_where_listed(listed, requested, others):
     chosen = ncu.choose_metrics("\n".join(f"{name}   Counter   # of math ops" for name in listed))
-    assert {f"{name}.sum" for name in asked} <= set(chosen)
-    assert not {f"{name}.sum" for name in not_asked} & set(chosen)
+    assert {f"{name}.sum" for name in requested} <= set(chosen)
+    assert not {f"{name}.sum" for name in others} & set(chosen)
 
 
 GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0", is_nvidia=True)
@@ -141,7 +139,7 @@ def test_a_gpus_counters_see_the_work_of_a_model(gpu):
     assert 0.3 < flop / (8 * 3.63e9) < 3
 
 
-def test_the_documented_command_reads_what_is_read_here():
+def test_the_documented_command_has_all_metrics():
     """All metrics but those that some GPUs lack, and the options of a cell that is measured."""
     text = (ROOT / "docs" / "gpu.md").read_text("utf-8").partition("TENSOR=")[2].partition("```")[0]
     command = shlex.split(text.partition("\n")[2].replace("\\\n", ""))

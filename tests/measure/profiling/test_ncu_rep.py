@@ -1,4 +1,4 @@
-"""A module of the interface that NVIDIA documents stands in for ``ncu_report``: no test has a report of its own.
+"""A module with the interface that NVIDIA documents replaces ``ncu_report``: no test has a report of its own.
 
 NVIDIA's sample reports (github.com/NVIDIA/nsight-training) were read with ncu-report 2026.3.1 by hand.
 """
@@ -16,23 +16,11 @@ FMA = "sm__sass_thread_inst_executed_op_ffma_pred_on.sum"
 GPU = {"major": (8, ""), "minor": (6, "")}
 
 
-class Metric:
-    """``IMetric``: a value and a unit."""
-
-    def __init__(self, value, unit):
-        self._value, self._unit = value, unit
-
-    def value(self):
-        return self._value
-
-    def as_double(self):
-        return float(self._value)
-
-    def unit(self):
-        return self._unit
-
-    def has_value(self):
-        return self._value is not None
+def metric(value, unit):
+    """``IMetric``"""
+    return SimpleNamespace(
+        value=lambda: value, as_double=lambda: float(value), unit=lambda: unit, has_value=lambda: value is not None
+    )
 
 
 class Action(dict):
@@ -42,7 +30,7 @@ class Action(dict):
 
     def __init__(self, name, **metrics):
         capability = {f"device__attribute_compute_capability_{part}": each for part, each in GPU.items()}
-        super().__init__({key: Metric(*each) for key, each in {**capability, **metrics}.items()})
+        super().__init__({key: metric(*each) for key, each in {**capability, **metrics}.items()})
         self._name = name
 
     def name(self, base):
@@ -85,14 +73,14 @@ def test_the_launches_of_all_ranges_are_summed_in_base_units(read):
         ([[Action("axpy", **{TIME: ("x", "ns")})]], "cannot be read (ValueError"),
     ],
 )  # fmt: skip
-def test_a_report_that_cannot_be_read_is_said_in_one_sentence(read, ranges, words):
+def test_an_unreadable_report_is_one_sentence(read, ranges, words):
     with pytest.raises(UserError, match=r"some\.ncu-rep: ") as problem:
         read(*ranges)
     assert words in str(problem.value)
     assert "\n" not in str(problem.value)
 
 
-def test_without_the_package_a_sentence_names_it_and_another_way(monkeypatch, tmp_path):
+def test_a_missing_package_is_named_with_another_way(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ncu_report", None)
     with pytest.raises(UserError, match=r"roofwright\[counters\].*ncu --import FILE --csv --page raw"):
         ncu_rep.read(tmp_path / "some.ncu-rep", 1, "imported")

@@ -59,7 +59,7 @@ def test_a_cut_off_document_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["hello", "12", '{"a" 1}', '{"a": 1]', '{"a": nul' + "x" * 2**21, "PK\x03\x04"])
-def test_what_is_no_json_is_named(tmp_path, text):
+def test_other_files_are_named(tmp_path, text):
     with pytest.raises(UserError, match=r"t.json: (malformed JSON|is not JSON|is a zip)"):
         members(write(tmp_path / "t.json", text))
     for path in (tmp_path / "none.json", tmp_path):

@@ -1,4 +1,4 @@
-"""What torch's profiler records here, of the host, against the counter of models: the same work by two ways."""
+"""The work of a step that torch's profiler records of the host, against the counter of models."""
 
 import pytest
 import torch

@@ -66,7 +66,7 @@ def test_a_training_step_recomputes_between_its_checkpoints():
 
 
 # FLOP of a call as TraceLens prints them (GFLOPS_first in the tables of operators below its tests/traces): trace,
-# operator, its first shapes, what TraceLens counts, and our multiple of that.
+# operator, its first shapes, TraceLens's count, and ours as a multiple of it.
 QWEN, TIMESFORMER = "nvidia-h100-sxm-qwen1.5-0.5b-prefill", "nvidia-h100-sxm-timesformer-base"
 VIT, RESNET = "nvidia-h100-sxm-vit-base", "amd-instinct-mi300x-resnet-training"
 FLASH = "_scaled_dot_product_flash_attention"

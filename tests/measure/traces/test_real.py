@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from helpers.cells import profile_task
 from helpers.places import ROOT, TESTS
+from helpers.rows import ENVIRONMENT
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.traces import read_trace, trace_names
-from measure.domain.records import Environment
 from measure.models import catalog
 from measure.profiling.profile import CellProfile, read_recording, rows_of
 from measure.run.sections import put
@@ -34,8 +34,9 @@ def test_the_import_gives_the_committed_tables(tmp_path, capsys, committed):
     assert answer["kernel_time_s"] == pytest.approx(1220.926e-6)
     ours = read_trace(tmp_path, "nvidia-h100-sxm-vit-base")
     assert (ours.operators, ours.steps) == (committed.operators, committed.steps)
-    said = {"source": committed.devices[0].source, "licence": committed.devices[0].licence, "version": None}
-    assert [replace(row, **said) for row in ours.devices] == [replace(row, version=None) for row in committed.devices]
+    (device,) = committed.devices
+    labels = {"source": device.source, "licence": device.licence, "version": device.version}
+    assert [replace(row, **labels) for row in ours.devices] == [device]
 
 
 class Replayed:
@@ -51,8 +52,7 @@ def test_a_profile_is_stored_as_an_imported_trace(tmp_path, capsys, committed):
     task = profile_task(model, 4, "bf16", "eager", "inference")
     (tmp_path / "chips.csv").write_bytes((ROOT / "data" / "chips.csv").read_bytes())
     name = "NVIDIA H100 80GB HBM3"
-    known = dict.fromkeys(Environment.__annotations__) | {"environment_id": "e", "hardware_id": "h", "device": "cuda"}
-    environment = Environment(**known | {"name": name, "torch": "2.9", "recorded_at": "2026-01-01"})
+    environment = replace(ENVIRONMENT, device="cuda", name=name)
     cache = RunCache(Workloads(tmp_path), MachineFolder(tmp_path, "h100"), environment)
     for _ in range(2):  # measured again, it replaces itself
         put(cache, task, CellProfile(3, 0.5, 0.5, (), trace=rows))
