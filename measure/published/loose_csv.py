@@ -1,7 +1,7 @@
 """Read a table as others write it: UTF-8 or UTF-16, any delimiter, an index column, units in the header.
 
-R's ``write.csv`` quotes the header and writes NA; pandas writes an index column without a name; a German spreadsheet
-separates cells by semicolons and writes decimal commas.
+R's ``write.csv`` quotes the header and writes NA; pandas writes an index column without a name. Decimal commas are
+refused by the columns, as any text that is not a number.
 """
 
 import codecs
@@ -16,12 +16,11 @@ from typing import Any
 
 from measure.cache import table
 from measure.domain.schema import TABLES
-from measure.errors import UserError, quote
+from measure.errors import UserError
 
 DELIMITERS = ",;\t| "
 INDEX = ("", "Unnamed: 0", "index")  # headers of a column that only numbers the rows
 UNKNOWN = ("NA", "NaN", "nan", "NULL", "None", "<NA>")  # an unknown value in R, pandas and SQL
-DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 # The units that may replace ``s``, ``byte`` and ``flop`` in a column's name, with their sizes
 PREFIXES = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 BINARY = {f"{prefix}i": 1024.0**power for power, prefix in enumerate(PREFIXES, 1)}
@@ -84,17 +83,12 @@ def read(file: Path, records: Sequence[type[Any]]) -> tuple[type[Any], list[tupl
             raise UserError(f"{file}, line {line}: {wrong}")
     columns = TABLES[record].columns
     named = [accepted[record].get(name.lower(), (name, 1.0)) for name in header]
-    numeric = [place for place, (name, _) in enumerate(named) if name in columns and columns[name].type is not str]
-    has_commas = any(DECIMAL_COMMA.fullmatch(cells[place]) for _, cells in rows for place in numeric)
-    for line, cells in rows:
-        for place in numeric:
-            if has_commas and "." in cells[place]:
-                wrong = f"{quote(cells[place])} has a point, and other numbers a decimal comma; write all with points"
-                raise UserError(f"{file}, line {line}, column {header[place]}: {wrong}")
-            cells[place] = _scaled(cells[place].replace(",", ".") if has_commas else cells[place], named[place][1])
-        for place, (name, _) in enumerate(named):
+    for _, cells in rows:
+        for place, (name, size) in enumerate(named):
             if cells[place] in UNKNOWN and name in columns and columns[name].optional:
                 cells[place] = ""
+            elif size != 1:
+                cells[place] = _scaled(cells[place], size)
     begin = 1 if header and header[0] in INDEX else 0
     names = [name for name, _ in named[begin:]]
     absent = [name for name, column in columns.items() if column.optional and name not in names]
@@ -108,4 +102,4 @@ def _scaled(text: str, size: float) -> str:
         value = float(text) * size
     except ValueError:
         return text
-    return f"{value:.15g}" if size != 1 and isfinite(value) else text
+    return f"{value:.15g}" if isfinite(value) else text

@@ -1,7 +1,8 @@
-import os
+import shutil
 import stat
 import zipfile
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from helpers.rows import machine_in, zipped
@@ -13,7 +14,7 @@ from measure.errors import UserError
 from measure.published import contributed
 from measure.published.contributed import opened
 
-TABLES = sorted(FILES.values())
+TABLES = FILES.values()
 
 
 @pytest.fixture
@@ -27,6 +28,10 @@ def path(tmp_path, folder):
     return zipped(tmp_path / "given.zip", folder, "box/")
 
 
+def files_below(folder):
+    return [file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()]
+
+
 def refused(source):
     with pytest.raises(UserError) as caught, opened(source):
         pass
@@ -34,46 +39,25 @@ def refused(source):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("above", ["", "data/machines"])
-def test_a_folder_or_one_above_it_gives_its_tables(tmp_path, above):
-    box = machine_in(tmp_path / "given" / above / "box").folder
-    (box / "notes.txt").write_text("mine")
-    (box / ".lock").touch()
-    with opened(tmp_path / "given" if above else box) as given:
-        assert sorted(os.listdir(given.folder)) == TABLES
-        assert (given.folder / "runs.csv").read_bytes() == (box / "runs.csv").read_bytes()
-        assert given.name == "box"
-        assert [path.rpartition("/")[2] for path in given.left_out] == ["notes.txt"]
-    assert not given.folder.exists()
-
-
-@pytest.mark.parametrize(("inside", "name"), [("", None), ("data/machines/box/", "box")])
-def test_a_zip_gives_its_tables_wherever_they_lie_in_it(tmp_path, folder, inside, name):
-    path = zipped(tmp_path / "given.zip", folder, inside)
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("__MACOSX/._runs.csv", "x")
-        archive.writestr(f"{inside}plots/figure.png", "x")
-    complaint = pytest.raises(UserError, match=f"given.zip/{inside}runs.csv, line 2")  # names what was handed in
-    with complaint, opened(path) as given:
-        assert sorted(os.listdir(given.folder)) == TABLES
-        assert (given.folder / "samples.csv").read_bytes() == (folder / "samples.csv").read_bytes()
-        assert (given.name, given.left_out) == (name, [f"{inside}plots/figure.png"])
-        raise UserError(f"{given.folder}/runs.csv, line 2")
-
-
-def test_the_workloads_next_to_a_machine_come_with_it(tmp_path, folder):
-    (folder / "workload").mkdir()
-    for name in ("models", "more"):
-        (folder / "workload" / f"{name}.csv").write_text("x")
-    path = tmp_path / "given.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for file in sorted(folder.rglob("*.csv")):
-            archive.write(file, f"box/{file.relative_to(folder)}")
-        archive.writestr("workload/models.csv", "not beside the machine")
-    for source, left_out in ((folder, ["workload/more.csv"]), (path, ["box/workload/more.csv", "workload/models.csv"])):
-        with opened(source) as given:
-            assert (given.folder / "workload" / "models.csv").read_text() == "x"
+@pytest.mark.parametrize("inside", ["", "data/machines/box/"])
+def test_a_folder_or_zip_gives_its_tables_wherever_they_lie(tmp_path, inside):
+    top = tmp_path / "given"
+    box = machine_in(top / inside).folder
+    (box / "workload").mkdir()
+    (box / "plots").mkdir()
+    for name in ("notes.txt", ".lock", "workload/models.csv", "workload/more.csv", "plots/models.csv"):
+        (box / name).write_text("x")
+    archive = Path(shutil.make_archive(str(top), "zip", top))
+    for source, name in ((top, box.name), (archive, box.name if inside else None)):
+        complaint = pytest.raises(UserError, match=f"{source.name}/{inside}runs.csv, line 2")  # names the original
+        with complaint, opened(source) as given:
+            assert {*files_below(given.folder)} == {*TABLES, "workload/models.csv"}
+            assert all((given.folder / table).read_bytes() == (box / table).read_bytes() for table in TABLES)
+            assert given.name == name
+            left_out = [f"{inside}{each}" for each in ("notes.txt", "plots/models.csv", "workload/more.csv")]
             assert sorted(given.left_out) == left_out
+            raise UserError(f"{given.folder}/runs.csv, line 2")
+        assert not given.folder.exists()
 
 
 NAMES = st.text(st.sampled_from("./\\:abxé"), min_size=1, max_size=12) | st.sampled_from(
@@ -92,8 +76,7 @@ def test_a_zip_is_never_written_to_a_path_of_its_own(tmp_path, path):
                 archive.writestr(name, "x")
         # Two spellings of one file, or a name like "/", are refused
         with suppress(UserError), opened(path) as given:
-            found = {os.path.relpath(file, given.folder) for file in given.folder.rglob("*") if file.is_file()}
-            assert found <= contributed.WANTED
+            assert {*files_below(given.folder)} <= contributed.WANTED
         assert sorted(tmp_path.rglob("*")) == before
 
     check()

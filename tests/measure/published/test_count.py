@@ -16,7 +16,7 @@ KIND = PublishedKind("timm:gone", None, "inference", "convolution", 1, 2, 3, 4, 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """A cache in which others timed three models, one of them twice."""
+    """A cache with three models that others timed, one of them twice."""
     monkeypatch.chdir(tmp_path)
     path = file_of(PublishedTiming, CACHE)
     path.parent.mkdir(parents=True)
@@ -65,7 +65,7 @@ def test_globs_choose_among_the_timed_models():
     assert count.timed(CACHE, ["timm:*"]) == [tinynet, gone]
 
 
-def test_what_is_counted_is_not_counted_again(capsys):
+def test_a_counted_model_is_not_counted_again(capsys):
     count.add(CACHE, COUNTED, [KIND])
     assert call("--models", "timm:gone") == 0
     assert "Nothing left to count" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What a chip cannot have done. The counts are the reference data's: 8.178e9 FLOP and 4.278e8 B for an image."""
+"""Results that a chip cannot reach. The counts are the reference data's: 8.178e9 FLOP and 4.278e8 B for an image."""
 
 from dataclasses import replace
 
