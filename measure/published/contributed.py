@@ -138,7 +138,7 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
         found = f"{len(homes)} machines ({names})" if homes else f"no {FILES[Environment]}, and so no machine"
         raise UserError(f"{source}: holds {found}; name one machine's folder, or a zip of it")
     home, left_out, size_byte = homes[0], [], 0
-    sums: dict[str, str] = {}
+    sums: dict[str, str] | None = None
     for path, open_member in members.items():
         inside = path.relative_to(home).as_posix() if path.is_relative_to(home) else ""
         if inside == SUMS and open_member:
@@ -163,7 +163,7 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
                     (folder / inside).parent.mkdir(exist_ok=True)
                     with (folder / inside).open("ab") as copy:
                         copy.write(piece)
-    if not sums:
+    if sums is None:
         return home, left_out, []
     digests = sums_of({path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()})
     return home, left_out, [name for name in sorted(digests.keys() | sums) if digests.get(name) != sums.get(name)]

@@ -4,20 +4,22 @@ The checks cannot find a careful invention. They refuse tables that are damaged,
 units or faster than any chip, and counts of own models that do not sum up or differ from ours.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
-from measure.cache.folders import FILES, PARENTS, Counted, Folder, Workloads
+from measure.cache.folders import FILES, PARENTS, Counted, Folder
 from measure.domain.models import OWN
 from measure.domain.records import ROUND, Environment, KernelCounters, RoofMeasurement, Run, Sample
 from measure.domain.roofs import machine_roof
 from measure.domain.schema import TABLES
 from measure.domain.values import si
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STAGES, STEP, operation
-from measure.domain.workload_records import WORKLOAD, Workload
+from measure.domain.workload_records import WORKLOAD, Layer, Operator, Workload
 from measure.errors import UserError, quote
 
 FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times any chip of ``data/chips.csv``
@@ -37,13 +39,7 @@ def check(folder: Path, here: Sequence[Workload]) -> tuple[dict[type[Any], list[
 
     Raises UserError for the first row that cannot have been measured, or for a wrong count.
     """
-    counted = _check_counts(folder, here)
-
-    def refuse(record: type, line: int, column: str, problem: str) -> NoReturn:
-        place = f"{folder / FILES[record]}, line {line}, column {column}"
-        raise UserError(f"{place}: {problem}; correct the row or leave it out")
-
-    tables = Folder(folder).check()
+    counted, tables, refuse = _check_counts(folder, here), Folder(folder).check(), partial(_refuse, folder)
     hardware_id = tables[Environment][0][1].hardware_id
     environments = {row.environment_id for _, row in tables[Environment]}
     for record, entries in tables.items():
@@ -85,8 +81,9 @@ def check(folder: Path, here: Sequence[Workload]) -> tuple[dict[type[Any], list[
 def _committed(tables: Mapping[type[Any], Sequence[tuple[int, Any]]]) -> dict[type[Any], list[Any]]:
     """Return the rows as ``Folder.tables`` does, without reading the files again."""
     rows = {record: [row for _, row in entries] for record, entries in tables.items()}
-    steps = {_step(row) for row in rows[Run] if row.phase == STEP}
-    rows[Run] = [row for row in rows[Run] if row.phase not in STAGES or _step(row) in steps]
+    if Run in rows:
+        steps = {_step(row) for row in rows[Run] if row.phase == STEP}
+        rows[Run] = [row for row in rows[Run] if row.phase not in STAGES or _step(row) in steps]
     for record in rows.keys() & PARENTS.keys():
         key = attrgetter(*TABLES[PARENTS[record]].key)
         parents = {key(row) for row in rows[PARENTS[record]] if row.status == "ok"}
@@ -122,25 +119,29 @@ def _least_flop(counted: Iterable[Workload]) -> dict[tuple[str, str | None, int,
 
 def _check_counts(folder: Path, here: Sequence[Workload]) -> list[Counted]:
     """Return all workloads. Raises UserError unless each model is the owner's, the sum of its layers, and as here."""
-    workloads = Workloads(folder)
+    refuse = partial(_refuse, folder / "workload", Workload)
     shapes = {row.model: row.input_shape for row in here}
     numbers = {_identity(row): _numbers(row) for row in here}
-
-    def refuse(row: Workload, column: str, problem: str) -> NoReturn:
-        raise UserError(f"{workloads.place(_identity(row))}, column {column}: {problem}")
-
-    for each in workloads.folders():
-        each.check()
-    found = workloads.of(workloads.rows(Workload))
-    for row, layers, _ in found:
+    tables = Folder(folder / "workload", (Workload, Layer, Operator)).check()
+    parts = defaultdict[Any, list[Any]](list)
+    for record, rows in _committed(tables).items():
+        for part in rows:
+            parts[record, _identity(part)].append(part)
+    for line, row in tables[Workload]:
         if row.source != OWN or ":" not in row.model:
-            refuse(row, "model", f"{quote(row.model)} is not a model of the machine's owner; leave it out")
+            refuse(line, "model", f"{quote(row.model)} is not a model of the machine's owner")
+        layers = parts[Layer, _identity(row)]
         for column in SUMMED:
             whole = getattr(row, column)
             if layers and whole is not None and whole != sum(getattr(layer, column) for layer in layers):
-                refuse(row, column, f"is not the sum of the layers of {quote(row.model)}; count it again")
+                refuse(line, column, f"is not the sum of the layers of {quote(row.model)}")
         own = row.input_shape, _numbers(row)
         if (shapes.get(row.model, own[0]), numbers.get(_identity(row), own[1])) != own:
             remedy = "one of you must rename the function and measure again"
             raise UserError(f"{row.model}: is another network here, by its counts; {remedy}")
-    return found
+    return [(row, parts[Layer, _identity(row)], parts[Operator, _identity(row)]) for _, row in tables[Workload]]
+
+
+def _refuse(folder: Path, record: type, line: int, column: str, problem: str) -> NoReturn:
+    place = f"{folder / TABLES[record].name}, line {line}, column {column}"
+    raise UserError(f"{place}: {problem}; correct the row or leave it out")

@@ -159,7 +159,7 @@ def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype)
         raise _MismatchError
     text = signature.values[place] if place < len(signature.values) else None
     value = literal(text) if isinstance(text, str) and len(text) < 10_000 else None
-    if not isinstance(value, (int, float, list)):
+    if type(value) not in (bool, int, float, list):
         if is_free:
             return _default(argument)
         raise _MismatchError

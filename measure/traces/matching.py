@@ -90,7 +90,7 @@ def callers(operator: OperatorEvent | None) -> Iterator[OperatorEvent]:
 
 def match(trace: Trace, nested: Nest) -> list[Match]:
     """Return the work of each device in the order of time."""
-    recorded = {each.correlation for each in trace.work} & trace.launches.keys()
+    recorded = trace.launches.keys() & {each.correlation for each in trace.work}
     first = min(recorded, default=None)
     began = min((trace.launches[each].start for each in recorded), default=0.0)
     matches: list[Match] = []

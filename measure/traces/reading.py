@@ -230,7 +230,7 @@ class _Reader:
             return
         start, duration = _number(event.get("ts")), _number(event.get("dur", 0))
         if start is None or duration is None or not 0 <= duration < DAY_S * 1e6:
-            left_out["events whose clock steps back or is missing"] += 1
+            left_out["events with a clock that steps back or is missing"] += 1
             return
         if not name.isprintable():
             left_out["events with a name that cannot be printed"] += 1

@@ -107,8 +107,9 @@ def put(data: Path, rows: TraceRows) -> Path:
         folder = _folder(data, rows.devices)
         folder.mkdir(parents=True, exist_ok=True)
         # The devices come last: they commit the other rows.
+        records: tuple[type[Any], ...] = TraceOperator, TraceStep, TraceDevice
         new: tuple[Sequence[Any], ...] = rows.operators, rows.steps, rows.devices
-        for record, of_rank in zip((TraceOperator, TraceStep, TraceDevice), new, strict=True):
+        for record, of_rank in zip(records, new, strict=True):
             path = folder / TABLES[record].name
             others = [row for row in table.read(path, record) if row.rank != rank]
             table.write(path, record, [*others, *of_rank])

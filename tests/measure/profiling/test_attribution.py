@@ -14,7 +14,7 @@ STEPS = 2
 
 
 def recorded(network, rows, update=lambda: None):
-    """The operators of a training step, all of which take time: calls by stage, path and name."""
+    """The calls of a training step's operators, by stage, path and name. All of them take time."""
 
     def stage(name, run):
         with torch._C._profiler._RecordFunctionFast(STAGE + name):

@@ -12,7 +12,7 @@ RANKS = [("TP00", 0, 1024), ("TP01", 1, 512)]
 
 
 def merged(process):
-    """Two ranks with a product each, in one file: they have the same correlation and external ids."""
+    """Two ranks in one file, one product on each: they have the same correlation and external ids."""
     events = []
     for label, device, size in RANKS:
         product = call("mm", *[f"fp32 {size}x{size}"] * 2, number=2)
@@ -112,7 +112,7 @@ def test_events_that_are_left_out_are_named(summary):
     untimed = [kernel("back", 300, -5, 9), kernel("never", None, 5, 10)]
     others = [event("python_function", "secret.py(3)", 0, 5, {}), {"ph": "M", "name": "process_name"}]
     found = summary(*traces.linear_step()["traceEvents"], *untimed, *others)
-    left_out = {"events whose clock steps back or is missing": 2, "events of category 'python_function'": 1}
+    left_out = {"events with a clock that steps back or is missing": 2, "events of category 'python_function'": 1}
     assert (found.kernels, found.trace.left_out) == (2, left_out)
 
 
