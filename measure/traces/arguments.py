@@ -163,7 +163,9 @@ def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype)
         if is_free:
             return _default(argument)
         raise _MismatchError
-    if inner.startswith("List[") != isinstance(value, list) or not isinstance(value, SCALARS.get(inner, object)):
+    if inner.startswith("List[") != isinstance(value, list):
+        raise _MismatchError
+    if inner in SCALARS and not issubclass(type(value), SCALARS[inner]):
         raise _MismatchError
     return NUMBERS[value] if argument.name in ("dtype", "out_dtype") else value
 

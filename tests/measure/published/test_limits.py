@@ -7,7 +7,7 @@ from helpers.places import ROOT
 
 from measure.cache import table
 from measure.domain.schema import file_of
-from measure.published.limits import Limits
+from measure.published.add import Limits
 from measure.published.records import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
 
 DATA = ROOT / "data"
