@@ -158,7 +158,7 @@ def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype)
     if "Tensor" in inner or type_name not in ("Scalar", "ScalarList"):
         raise _MismatchError
     text = signature.values[place] if place < len(signature.values) else None
-    value = literal(text) if isinstance(text, str) and len(text) < 10_000 else None
+    value: Any = literal(text) if isinstance(text, str) and len(text) < 10_000 else None
     if type(value) not in (bool, int, float, list):
         if is_free:
             return _default(argument)
