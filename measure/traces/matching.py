@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STAGES, UPDATE
-from measure.traces.reading import DeviceEvent, OperatorEvent, Ranges, Thread, Trace
+from measure.traces.reading import START, DeviceEvent, OperatorEvent, Thread, Trace
 
 NODE = "autograd::engine::evaluate_function: "  # begins the name of a backward node's event
 NODES = ("autograd::", "torch::autograd::")  # begin the names of autograd's events, which are not operators
@@ -44,14 +44,14 @@ class Match(NamedTuple):
 class Nest:
     """The operators of a trace by thread and nesting."""
 
-    threads: dict[Thread, tuple[list[float], list[OperatorEvent]]]
+    threads: dict[Thread, list[OperatorEvent]]
     by_id: dict[int, OperatorEvent]
     makers: dict[int, OperatorEvent]  # the forward operator that made a node, by the node's sequence number
 
     def at(self, thread: Thread, time: float) -> OperatorEvent | None:
         """Return the innermost operator that runs on a thread."""
-        starts, operators = self.threads.get(thread, ([], []))
-        place = bisect_right(starts, time) - 1
+        operators = self.threads.get(thread, [])
+        place = bisect_right(operators, time, key=START) - 1
         running = callers(operators[place] if place >= 0 else None)
         return next((each for each in running if each.end >= time), None)
 
@@ -77,8 +77,7 @@ def nest(operators: Sequence[OperatorEvent]) -> Nest:
     for operator in operators:
         by_id.setdefault(operator.external_id, operator)
     by_id.pop(0, None)
-    threads = {thread: ([each.start for each in here], here) for thread, here in by_thread.items()}
-    return Nest(threads, by_id, makers)
+    return Nest(by_thread, by_id, makers)
 
 
 def callers(operator: OperatorEvent | None) -> Iterator[OperatorEvent]:
@@ -95,8 +94,7 @@ def match(trace: Trace, nested: Nest) -> list[Match]:
     began = min((trace.launches[each].start for each in recorded), default=0.0)
     matches: list[Match] = []
     busy_until: dict[int, float] = {}
-    steps = Ranges(trace.steps)
-    for event in sorted(trace.work, key=lambda each: each.start):
+    for event in sorted(trace.work, key=START):
         launch = None if event.correlation is None else trace.launches.get(event.correlation)
         operator, reason = None, None
         if launch is not None and "GraphLaunch" in launch.name:  # the operator around it launched the whole graph
@@ -111,9 +109,7 @@ def match(trace: Trace, nested: Nest) -> list[Match]:
             elif operator is None:
                 reason = OUTSIDE
         launched = launch.start if launch else operator.start if operator else None
-        step = None
-        if launched is not None:
-            step = steps.number_at(launched) if trace.steps else 0
+        step = None if launched is None else trace.step_at(launched)
         idle_from = busy_until.get(event.device, event.start)
         gap = event.start - idle_from
         matches.append(Match(event, operator, reason, step, gap if gap >= CLOCK else 0.0))
@@ -135,13 +131,13 @@ class Stages:
     """Finds the stage of an operator, in a step with a backward pass or in inference."""
 
     def __init__(self, trace: Trace) -> None:
+        self._trace = trace
         self._trains = any(operator.name.startswith(NODE) for operator in trace.operators)
-        self._updates = Ranges(trace.updates)
 
     def of(self, operator: OperatorEvent) -> str:
         if (marked := marked_stage(operator)) is not None:
             return marked
-        if self._updates.number_at(operator.start) is not None:
+        if self._trace.is_update(operator.start):
             return UPDATE
         return FORWARD if self._trains else INFERENCE
 

@@ -12,8 +12,9 @@ import ast
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
@@ -33,7 +34,8 @@ UPDATE = "Optimizer.step#"  # begins the range of an optimiser's step
 PROFILERS_OWN = ("ac2g", "fwdbwd", "gpu_user_annotation", "async_cpu_to_gpu", "forward_backward", "trace", "")
 RANK = re.compile(r"(.*\D)\d+", re.DOTALL)  # a process of a merged file: its rank, then its number
 NETWORK = re.compile(r"[\w.-]+(/[\w.-]+)?")
-VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
+VERSION, VERSION_KEY = re.compile(r"\d+\.\d+[\w.+-]*"), re.compile("(cuda|hip)_(runtime|driver)_version")
+START = attrgetter("start")
 
 
 class Signature(NamedTuple):
@@ -97,18 +99,6 @@ class Range(NamedTuple):
     end: float
 
 
-class Ranges:
-    """Finds the range around a time."""
-
-    def __init__(self, ranges: Iterable[Range]) -> None:
-        self._ranges = sorted(ranges, key=lambda each: each.start)
-        self._starts = [each.start for each in self._ranges]
-
-    def number_at(self, time: float) -> int | None:
-        place = bisect_right(self._starts, time) - 1
-        return self._ranges[place].number if place >= 0 and self._ranges[place].end >= time else None
-
-
 @dataclass
 class GpuProperties:
     name: str | None
@@ -131,13 +121,25 @@ class Trace:
     operators: list[OperatorEvent] = field(default_factory=list)
     launches: dict[int, Launch] = field(default_factory=dict)
     work: list[DeviceEvent] = field(default_factory=list)
-    steps: list[Range] = field(default_factory=list)
+    steps: list[Range] = field(default_factory=list)  # by their start, as are the updates
     updates: list[Range] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def has_shapes(self) -> bool:
         return any(each.signature.shapes for each in self.operators)
+
+    def step_at(self, time: float) -> int | None:
+        """Return the step at a time, None between steps; 0 in a trace without steps."""
+        return _number_at(self.steps, time) if self.steps else 0
+
+    def is_update(self, time: float) -> bool:
+        return _number_at(self.updates, time) is not None
+
+
+def _number_at(ranges: Sequence[Range], time: float) -> int | None:
+    place = bisect_right(ranges, time, key=START) - 1
+    return ranges[place].number if place >= 0 and ranges[place].end >= time else None
 
 
 def read(path: Path) -> list[Trace]:
@@ -150,6 +152,9 @@ def read(path: Path) -> list[Trace]:
             else:
                 reader.add_header(key, value)
     traces = reader.traces()
+    for each in traces:
+        each.steps.sort(key=START)
+        each.updates.sort(key=START)
     if not any(each.operators or each.work for each in traces):
         left_out = "".join(f", and {number} {reason}" for reason, number in traces[0].left_out.items())
         remedy = "export one of torch.profiler around a step"
@@ -206,14 +211,11 @@ class _Reader:
         elif key == "metadata" and isinstance(value, dict):  # tools that record benchmarks add it
             trace.network = _matching(NETWORK, value.get("repo_id"))
             trace.torch = _matching(VERSION, value.get("torch_version"))
-        elif key in ("cuda_runtime_version", "cuda_driver_version"):
-            # 12040 is 12.4 (cudaRuntimeGetVersion)
-            if (number := _whole(value)) is not None:
-                setattr(trace, key.split("_")[1], f"CUDA {number // 1000}.{number % 1000 // 10}")
-        elif key in ("hip_runtime_version", "hip_driver_version") and (number := _whole(value)) is not None:
-            # 60443483 is 6.4.43483 (HIP_VERSION)
-            text = f"HIP {number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
-            setattr(trace, key.split("_")[1], text)
+        elif (match := VERSION_KEY.fullmatch(key)) and (number := _whole(value)) is not None:
+            text = f"CUDA {number // 1000}.{number % 1000 // 10}"  # 12040 is 12.4 (cudaRuntimeGetVersion)
+            if match[1] == "hip":  # 60443483 is 6.4.43483 (HIP_VERSION)
+                text = f"HIP {number // 10_000_000}.{number // 100_000 % 100}.{number % 100_000}"
+            setattr(trace, match[2], text)
 
     def add_event(self, event: Any) -> None:
         if not isinstance(event, dict) or event.get("ph") != "X":

@@ -17,7 +17,7 @@ from measure.domain.words import LAYER_KINDS
 from measure.traces.counts import CallCounter, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
-from measure.traces.reading import OperatorEvent, Ranges, Trace
+from measure.traces.reading import OperatorEvent, Trace
 
 AROUND = "host time around the operators"
 NAME = re.compile(r"\w[\w.]*(::\w[\w.]*)+|triton_\w+|\w+Backward\w*")  # of an operator or node, not a user's range
@@ -202,9 +202,8 @@ def _add_host_calls(trace: Trace, grouping: _Grouping) -> None:
     for operator in trace.operators:
         if operator.caller is not None:
             inside[operator.caller] += operator.end - operator.start
-    steps = Ranges(trace.steps)
     for operator in trace.operators:
-        step = steps.number_at(operator.start) if trace.steps else 0
+        step = trace.step_at(operator.start)
         key, counts, call = grouping.key(operator, 0, step, "")
         if counts.work is None and operator in inside:  # it only calls others
             key = _unknown(0, step, AROUND)
