@@ -8,7 +8,7 @@ records no numbers either: an operator that needs one to be counted then has no 
 import math
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -42,13 +42,6 @@ class _MismatchError(Exception):
     """The recorded arguments do not fit an overload, or one that it needs is not recorded."""
 
 
-class Called(NamedTuple):
-    overload: Overload
-    args: list[Any]
-    kwargs: dict[str, Any]
-    output: Any
-
-
 def recorded_tensors(signature: Signature, listed: torch.dtype) -> list[torch.Tensor]:
     """Return the recorded tensors on the meta device. In lists their type is ``listed``."""
     found: list[torch.Tensor] = []
@@ -59,15 +52,17 @@ def recorded_tensors(signature: Signature, listed: torch.dtype) -> list[torch.Te
     return found
 
 
-def call_again(name: str, signature: Signature, listed: torch.dtype) -> Called | None:
-    """Call the first overload that takes the recorded arguments; None if none does."""
+def call_again(
+    name: str, signature: Signature, listed: torch.dtype
+) -> tuple[Overload, list[Any], dict[str, Any], Any] | None:
+    """Return the first overload that takes the recorded arguments, with them and its output; None if none does."""
     for operator in _overloads(name):
         try:
             overload = overload_of(operator)
             if overload.is_composite or overload.is_ignored:
                 continue
             args, kwargs = _bind(operator._schema.arguments, signature, listed)
-            return Called(overload, args, kwargs, call(operator, overload, args, kwargs))
+            return overload, args, kwargs, call(operator, overload, args, kwargs)
         except Exception:  # the next overload may fit; an operator raises anything for arguments that it does not take
             continue
     return None
