@@ -4,15 +4,17 @@ The backward pass is four products of the sizes of the forward pass's two, 2.0 t
 fused operator is counted separately. A causal mask saves nothing, as in published counts.
 """
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.nn import functional
+from torch.nn.attention import flex_attention as flexible
 
 from measure.counting.formulas import Work, formula
 
@@ -24,8 +26,8 @@ ATTENTION = (
     "_scaled_dot_product_fused_attention_overrideable",
     "_scaled_dot_product_attention_math_for_mps",
 )
-# They take (batch, length, heads, width), or (tokens, heads, width) with the places where sequences begin, whose values
-# their work depends on. The beginnings of names as tables write them.
+# The beginnings of names in tables of operators that take (batch, length, heads, width), or (tokens, heads, width) and
+# the starts of the sequences. The values of the starts decide their work.
 BY_TOKENS = ("_flash_attention", "_efficient_attention", "_cudnn_attention", "torch_attn._varlen_attn")
 
 
@@ -54,7 +56,7 @@ class Sizes(NamedTuple):
         return Work(self.by_keys_flop + 2 * self.scores * self.value_width, self.softmax_flop)
 
     def backward(self) -> Work:
-        """Gradients of values, weights, queries and keys are a product each. Scores and softmax are recomputed.
+        """Count a product for each gradient: of values, weights, queries and keys. Scores and softmax are recomputed.
 
         Of n scores in r rows, the backward pass of softmax takes 4n - r (see ``formulas``) and scaling n. A fused
         operator may replace the sum over a row of scores by an equal one over its outputs (Dao et al. 2022).
@@ -63,92 +65,70 @@ class Sizes(NamedTuple):
         return Work(2 * self.forward().flop, other_flop, self.by_keys_flop + self.softmax_flop)
 
 
+def _both_passes(
+    forward: Iterable[str], backward: Iterable[str]
+) -> Callable[[Callable[..., Sizes]], Callable[..., Sizes]]:
+    """Register the formulas of two passes by a function that reads sizes from an operator's arguments."""
+
+    def register(read: Callable[..., Sizes]) -> Callable[..., Sizes]:
+        formula(*forward)(wraps(read)(lambda **values: read(**values).forward()))
+        formula(*backward)(wraps(read)(lambda **values: read(**values).backward()))
+        return read
+
+    return register
+
+
+@_both_passes(ATTENTION, (f"{name}_backward" for name in ATTENTION[:-1]))
 def _sizes_by_heads(query: Any, key: Any, value: Any) -> Sizes:
-    """Read (batch, heads, length, width). Heads of queries may share those of keys."""
+    """Read (batch, heads, length, width). Several heads of queries may share one head of keys."""
     rows = query.numel() // query.shape[-1]
     return Sizes(rows * key.shape[-2], rows, query.shape[-1], value.shape[-1])
 
 
+@_both_passes(
+    ("_flash_attention_forward", "_flash_attention_forward_no_dropout_inplace", "_efficient_attention_forward",
+     "torch_attn::_varlen_attn"),
+    ("_flash_attention_backward", "_efficient_attention_backward", "torch_attn::_varlen_attn_backward"),
+)  # fmt: skip
 def _sizes_by_tokens(
-    query: Any, key: Any, value: Any, starts: Any = None, key_starts: Any = None, longest: int | None = None
+    query: Any, key: Any, value: Any, cum_seq_q: Any = None, cum_seq_k: Any = None, max_k: int | None = None
 ) -> Sizes:
-    """Read (batch, length, heads, width), or sequences that begin at ``starts``, whose last number is the end.
+    """Read (batch, length, heads, width), or joined sequences with their starts and the end of the last one.
 
-    If the starts have no values, each sequence of keys counts as the ``longest``.
+    If the starts have no values, each sequence of keys counts as the longest, ``max_k``.
     """
     rows, heads = query.numel() // query.shape[-1], query.shape[-2]
-    if starts is None:
+    if cum_seq_q is None:
         scores = rows * key.shape[1]
-    elif lacks_memory(starts):
+    elif lacks_memory(cum_seq_q):
         tokens = key.numel() // key.shape[-1] // key.shape[-2]
-        scores = rows * (tokens if longest is None else min(longest, tokens))
+        scores = rows * (tokens if max_k is None else min(max_k, tokens))
     else:
         with unset_fake_temporarily():
             lengths, key_lengths = (
-                [end - start for start, end in pairwise(each.tolist())]
-                for each in (starts, starts if key_starts is None else key_starts)
+                [end - start for start, end in pairwise(starts.tolist())]
+                for starts in (cum_seq_q, cum_seq_q if cum_seq_k is None else cum_seq_k)
             )
         scores = heads * sum(map(int.__mul__, lengths, key_lengths))
     return Sizes(scores, rows, query.shape[-1], value.shape[-1])
 
 
-@formula(*ATTENTION)
-def attention(query: Any, key: Any, value: Any) -> Work:
-    return _sizes_by_heads(query, key, value).forward()
-
-
-@formula(*(f"{name}_backward" for name in ATTENTION[:-1]))
-def attention_backward(query: Any, key: Any, value: Any) -> Work:
-    return _sizes_by_heads(query, key, value).backward()
-
-
-@formula(
-    "_flash_attention_forward", "_flash_attention_forward_no_dropout_inplace", "_efficient_attention_forward",
-    "torch_attn::_varlen_attn",
-)  # fmt: skip
-def attention_of_tokens(query: Any, key: Any, value: Any, cum_seq_q: Any, cum_seq_k: Any, max_k: int | None) -> Work:
-    return _sizes_by_tokens(query, key, value, cum_seq_q, cum_seq_k, max_k).forward()
-
-
-@formula("_flash_attention_backward", "_efficient_attention_backward", "torch_attn::_varlen_attn_backward")
-def attention_of_tokens_backward(
-    query: Any, key: Any, value: Any, cum_seq_q: Any, cum_seq_k: Any, max_k: int | None
-) -> Work:
-    return _sizes_by_tokens(query, key, value, cum_seq_q, cum_seq_k, max_k).backward()
-
-
-# The package flash-attn takes (batch, length, heads, width), or sequences behind one another.
-
-
-@formula("flash_attn::_flash_attn_forward", "flash_attn::_flash_attn_varlen_forward")
-def packaged_attention(
+@_both_passes(
+    ("flash_attn::_flash_attn_forward", "flash_attn::_flash_attn_varlen_forward"),
+    ("flash_attn::_flash_attn_backward", "flash_attn::_flash_attn_varlen_backward"),
+)
+def _sizes_of_flash_attn(
     q: Any, k: Any, v: Any, cum_seq_q: Any = None, cum_seq_k: Any = None, max_k: int | None = None
-) -> Work:
-    return _sizes_by_tokens(q, k, v, cum_seq_q, cum_seq_k, max_k).forward()
+) -> Sizes:
+    return _sizes_by_tokens(q, k, v, cum_seq_q, cum_seq_k, max_k)
 
 
-@formula("flash_attn::_flash_attn_backward", "flash_attn::_flash_attn_varlen_backward")
-def packaged_attention_backward(
-    q: Any, k: Any, v: Any, cum_seq_q: Any = None, cum_seq_k: Any = None, max_k: int | None = None
-) -> Work:
-    return _sizes_by_tokens(q, k, v, cum_seq_q, cum_seq_k, max_k).backward()
-
-
-def _sizes_of_cudnn(query: Any, key: Any, value: Any, starts: Any, key_starts: Any, longest: int) -> Sizes:
-    """Read tensors by heads, or sequences behind one another."""
-    if starts is None:
+@_both_passes(("_cudnn_attention_forward",), ("_cudnn_attention_backward",))
+def _sizes_of_cudnn(query: Any, key: Any, value: Any, cum_seq_q: Any, cum_seq_k: Any, max_k: int) -> Sizes:
+    """Read tensors by heads, or joined sequences."""
+    if cum_seq_q is None:
         return _sizes_by_heads(query, key, value)
-    return _sizes_by_tokens(query, key, value, starts, key_starts, longest)
-
-
-@formula("_cudnn_attention_forward")
-def cudnn_attention(query: Any, key: Any, value: Any, cum_seq_q: Any, cum_seq_k: Any, max_k: int) -> Work:
-    return _sizes_of_cudnn(query, key, value, cum_seq_q, cum_seq_k, max_k).forward()
-
-
-@formula("_cudnn_attention_backward")
-def cudnn_attention_backward(query: Any, key: Any, value: Any, cum_seq_q: Any, cum_seq_k: Any, max_k: int) -> Work:
-    return _sizes_of_cudnn(query, key, value, cum_seq_q, cum_seq_k, max_k).backward()
+    return _sizes_by_tokens(query, key, value, cum_seq_q, cum_seq_k, max_k)
 
 
 @formula("_transform_bias_rescale_qkv")
@@ -166,25 +146,22 @@ def _has_fused(tensors: list[Any], mask: Any, shares_keys: bool) -> bool:
     shared = key_heads in (1, heads) or (shares_keys and heads % key_heads == 0)
     if not shared or value.shape[1] != key_heads or not query.shape[-1] == key.shape[-1] == value.shape[-1]:
         return False
-    if mask is None:
-        return all(each.stride(-1) == 1 for each in (query, key, value))
-    scores = (*query.shape[:3], key.shape[2])[-mask.dim() :]
-    fits = mask.dim() in (2, 4) and all(map(lambda one, size: one in (1, size), mask.shape, scores))
-    return fits and not mask.requires_grad and all(each.stride(-1) == 1 for each in (query, key, value))
+    if mask is not None:
+        scores = (*query.shape[:3], key.shape[2])[-mask.dim() :]
+        fits = mask.dim() in (2, 4) and all(map(lambda one, size: one in (1, size), mask.shape, scores))
+        if mask.requires_grad or not fits:
+            return False
+    return all(each.stride(-1) == 1 for each in tensors)
 
 
-@contextmanager
-def _whole_flex_attention() -> Iterator[None]:
+def _whole_flex_attention() -> AbstractContextManager[Any]:
     """Let ``flex_attention`` run on tensors without memory, as fused attention, which its kernels are.
 
-    Its blocks save nothing here, as a causal mask does not, and what it changes in each score is left out, as adding a
-    mask is.
+    Its blocks save nothing here, as a causal mask does not. Changes to each score are left out, as adding a mask is.
     """
-    flex = sys.modules.get("torch.nn.attention.flex_attention")
-    if not hasattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"):  # not imported, or a version with other names
-        yield
-        return
-    plain = vars(flex)["flex_attention_hop"]
+    if not hasattr(flexible, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"):  # a version with other names
+        return nullcontext()
+    plain, check_device = vars(flexible)["flex_attention_hop"], vars(flexible)["_validate_device"]
 
     def whole(query: Any, key: Any, value: Any, score_mod: Any, mask: Any, scale: float, *rest: Any) -> Any:
         if not lacks_memory(query):
@@ -198,18 +175,12 @@ def _whole_flex_attention() -> Iterator[None]:
         if not any(map(lacks_memory, tensors)):
             check_device(*tensors)
 
-    check_device = vars(flex)["_validate_device"]
-    ours = {"flex_attention_hop": whole, "_validate_device": check, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True}
-    before = {name: vars(flex)[name] for name in ours}
-    vars(flex).update(ours)
-    try:
-        yield
-    finally:
-        vars(flex).update(before)
+    names = {"flex_attention_hop": whole, "_validate_device": check, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True}
+    return patch.multiple(flexible, **names)
 
 
 def _nested_attention(query: Any, key: Any, value: Any, is_causal: bool, scale: float | None) -> Any:
-    """Return attention within each sequence of nested tensors, by the operator for sequences behind one another."""
+    """Compute attention within each sequence of nested tensors, by the operator for joined sequences."""
     tensors = [each.transpose(1, 2) for each in (query, key, value)]  # (sequence, token, head, width)
     flat, starts = [each.values() for each in tensors], [each.offsets() for each in tensors[:2]]
     longest = [len(each) for each in flat[:2]]  # at most; the lengths decide
@@ -221,7 +192,7 @@ def _nested_attention(query: Any, key: Any, value: Any, is_causal: bool, scale: 
 def whole_attention() -> Iterator[None]:
     """Keep attention one operator on the meta device, as on real devices, which have a fused operator for it.
 
-    Otherwise it would fall apart into products and a softmax, whose matrix of weights a fused operator never writes to
+    Otherwise torch takes it apart into products and a softmax. A fused operator never writes the matrix of weights to
     memory. The fused path of nn.MultiheadAttention is switched off: its operators hide the rest of a layer.
 
     The function is replaced where every caller looks it up, because a mode for torch's functions does not see the
@@ -248,10 +219,8 @@ def whole_attention() -> Iterator[None]:
 
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    functional.scaled_dot_product_attention = cast(Any, whole)
     try:
-        with _whole_flex_attention():
+        with patch.object(functional, "scaled_dot_product_attention", whole), _whole_flex_attention():
             yield
     finally:
-        functional.scaled_dot_product_attention = plain
         torch.backends.mha.set_fastpath_enabled(fast_path)

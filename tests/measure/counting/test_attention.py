@@ -132,7 +132,8 @@ def test_attention_is_one_operator_on_meta_as_on_the_processor(tensors, settings
 
 
 def flex(query, key, value):
-    flexible = torch.nn.attention.flex_attention
+    from torch.nn.attention import flex_attention as flexible  # a network may import it as late as here
+
     mask = flexible.create_block_mask(lambda b, h, q, k: q >= k, None, None, 16, 16, device=query.device)
     return flexible.flex_attention(*(each.transpose(1, 2) for each in (query, key, value)), block_mask=mask)
 
@@ -145,8 +146,6 @@ def joined(query, key, value):
 
 @pytest.mark.parametrize("attention", [flex, joined])
 def test_flexible_and_joined_attention_are_fused(attention):
-    import torch.nn.attention.flex_attention  # loads torch's compiler, which takes seconds
-
     # Two heads of 4 from 8 channels by one linear layer. 2 sequences of 16 tokens: 32 * 8 * 24 multiply-adds, then
     # 2 * 2 * 16 * 16 scores of 4, twice. The tokens want no gradient.
     layer, mixing = 2 * 32 * 8 * 24, 2 * 2 * (2 * 2 * 16 * 16 * 4)
