@@ -8,7 +8,7 @@ values runs once for real.
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,14 +25,13 @@ from measure.models.draws import HIGHEST, LOWEST, same_draws
 from measure.models.hugging_face import HuggingFace
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
     from torch.utils._python_dispatch import TorchDispatchMode
 
     from measure.counting.recorder import Recorder
 
-# The version of the formulas, stored with each count. Raise it when a change to ``measure/counting`` changes a number:
-# what another version counted, or failed to count, is counted again when its model is asked for.
+# The version of the formulas, stored with each count. Raise it when a change to ``measure/counting`` changes a number.
+# Counts and failures of another version are repeated when their model is requested.
 VERSION = 1
 
 LIMIT_S = 50  # of one real run; less than the usual limit of a call in a worker, so that it ends with a reason
@@ -57,13 +56,13 @@ def identity(model: Model, batch: int, precision: str, autocast: str | None) -> 
 
 
 def not_counted(model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str) -> Count:
-    """Return the row of a workload that could not be counted. It has no layers and no operators."""
-    named = identity(model, batch, precision, autocast) | _origin(model)
-    return Count(Workload(status=status, reason=reason, **named), [], [])
+    """Make the row of a workload that could not be counted. It has no layers and no operators."""
+    columns = identity(model, batch, precision, autocast) | _origin(model)
+    return Count(Workload(status=status, reason=reason, **columns), [], [])
 
 
 def _origin(model: Model) -> dict[str, Any]:
-    """Return the columns of a workload that say whose model it is, and what counted it."""
+    """Return the columns of a workload about its model's origin and the version of the formulas."""
     return {"source": model.source, "family": model.family, "code": model.code, "counting": VERSION}
 
 
@@ -71,7 +70,7 @@ def count(model: Model, batch: int, precision: str = "fp32", autocast: str | Non
     """Count a model's workload, layers and operators at ``batch`` inputs.
 
     With ``autocast``, a type of device, torch decides the precision of each operator as on that device. Raises
-    LimitError if values decide which operators run and a real run takes too much, and whatever the network raises.
+    LimitError if values decide which operators run and a real run takes too much, and any exception of the network.
     """
     return count_all(model, [batch], precision, autocast)[0]
 
@@ -86,7 +85,7 @@ def count_all(
 ) -> list[Count]:
     """Count a model at several batch sizes, in rising order; a library's network is built once.
 
-    Calls ``beat`` after each and before each real run. Where one takes too much, larger batches are not counted either.
+    Calls ``beat`` after each and before each real run. If one takes too much, larger batches are not counted either.
     Without ``may_run``, networks that decide by values are refused.
     """
     counts: list[Count] = []
@@ -121,7 +120,7 @@ def count_all(
 
 @contextmanager
 def _shipped_settings(model: Model) -> Iterator[None]:
-    """Say of a network of Hugging Face that its type's own settings fail: in some types they do not fit together."""
+    """Explain a failure of a Hugging Face network: the settings of some types do not fit together."""
     try:
         yield
     except (NotImplementedError, MemoryError):
@@ -141,28 +140,31 @@ Rows = tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]
 def count_call(
     call: Call, remade: Callable[[], Call], real: Callable[[], Call] | None, precision: str | None, autocast: str | None
 ) -> Rows:
-    """Return the rows of ``count_network`` for a call on the meta device; where that fails, with fake tensors.
+    """Return the rows of ``count_network`` for a call on the meta device; if that fails, with fake tensors.
 
     Many networks fail on meta alone: they make tensors on the CPU, ask for the device's name, or read constants.
-    Attention of sequences behind one another depends on their lengths, which fake tensors keep where they are given.
-    ``remade`` makes the call anew, with its constants, and ``real`` with memory: unless it is None, it runs once where
-    values decide. Raises what the network raises, with its module and operator, and LimitError.
+    Attention of joined sequences depends on their lengths, which fake tensors keep if the network gives them.
+    ``remade`` makes the call anew, with its constants, and ``real`` with memory: unless it is None, it runs once if
+    values decide. Raises the network's exceptions, with module and operator, and LimitError.
     """
     from measure.counting.attention import BY_TOKENS
 
+    def count_empty(call: Call, fake: bool) -> Rows:
+        with casting(call.network, precision, autocast, fake) as (device, dtype):
+            inputs = empty_inputs(call, device, dtype)
+            return count_network(call.network, inputs.inputs, inputs.keywords)
+
     refuse_layouts(call)
     counted, refusal = None, None
-    with suppress(Exception), casting(call.network, precision, autocast) as (device, dtype):
-        inputs = empty_inputs(call, device, dtype)
-        counted = count_network(call.network, inputs.inputs, inputs.keywords)
-    reads_lengths = counted is not None and any(row["operator"].startswith(BY_TOKENS) for row in counted[2])
-    if counted is not None and counted[0].get("backward_flop") is not None and not reads_lengths:
-        return counted
+    with suppress(Exception):
+        counted = count_empty(call, fake=False)
+    if counted is not None:
+        reads_lengths = any(row["operator"].startswith(BY_TOKENS) for row in counted[2])
+        if counted[0].get("backward_flop") is not None and not reads_lengths:
+            return counted
     call = remade()
     try:
-        with casting(call.network, precision, autocast, fake=True) as (device, dtype):
-            inputs = empty_inputs(call, device, dtype)
-            counted = count_network(call.network, inputs.inputs, inputs.keywords)
+        counted = count_empty(call, fake=True)
     except Exception as problem:
         refusal = explain(problem)
         if counted is None and not (real and isinstance(refusal, ValuesDecideError)):
@@ -232,11 +234,11 @@ READS_VALUES = "it reads values of tensors, and counting knows none"
 
 
 def explain(problem: Exception) -> Exception:
-    """Return an exception that names the module and operator that raised it, and says what to do."""
+    """Make an exception that names its module and operator, with a remedy."""
     place = " ".join(getattr(problem, "__notes__", []))
     text = text_of(problem)
     if found := re.search(r"derivative for aten::(\w+) is not implemented", text):
-        why = "torch has no derivative of it; train with other operators, or freeze what is before it"
+        why = "torch has no derivative of it; train with other operators, or freeze the layers before it"
         return NotImplementedError(f"operator {found[1]}: {why}")
     if isinstance(problem, (MemoryError, LimitError)) or not place:
         return problem
@@ -258,20 +260,20 @@ def explain(problem: Exception) -> Exception:
     return RuntimeError(f"{place}: {short}" if kind == "RuntimeError" else f"{place}: {kind}: {short}")
 
 
-# What torch's fake tensors raise where an operator's output, or its shape, depends on values.
+# The exceptions of torch's fake tensors if an operator's output, or its shape, depends on values.
 DEPENDS_ON_VALUES = ("DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedOperatorException")
 
 
 def count_network(
     network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None, is_real: bool = False
 ) -> Rows:
-    """Return the counted columns of ``Workload``, of each ``Layer`` and of each ``Operator`` for one call of a network.
+    """Count the columns of ``Workload``, of each ``Layer`` and of each ``Operator`` for one call of a network.
 
-    If the training pass fails (batch normalisation of a single value, for example), its columns are None and ``reason``
-    says why. ``is_real``: the tensors have values, and the counts are those of one run's path.
+    If the training pass fails (no output has a gradient, for example), its columns are None and ``reason`` says why.
+    ``is_real``: the tensors have values, and the counts follow the path of one run.
     """
     from measure.counting.layers import call_rows, layer_rows
-    from measure.counting.memory import tensors_in
+    from measure.counting.memory import stored_byte, tensors_in
     from measure.counting.recorder import Recorder, record_inference, record_training
 
     keywords = keywords or {}
@@ -285,11 +287,11 @@ def count_network(
     columns: dict[str, Any] = {
         "reason": None,
         "path": ONE_RUN if is_real else None,
-        "input_byte": _byte(arguments),
-        "output_byte": _byte(tensors_in(held_tensors(output))),
+        "input_byte": stored_byte(arguments),
+        "output_byte": stored_byte(tensors_in(held_tensors(output))),
         "parameter_count": sum(parameter.numel() for parameter in parameters),
-        "parameter_byte": _byte(parameters),
-        "buffer_byte": _byte(network.buffers()),
+        "parameter_byte": stored_byte(parameters),
+        "buffer_byte": stored_byte(network.buffers()),
         "untouched_byte": inference.untouched_byte([*parameters, *arguments]),
         "read_byte": inference.forward.total("read_byte"),
     }
@@ -308,16 +310,15 @@ def count_network(
     else:
         decided |= training_decided
         if training.trains_one_value:
-            columns["reason"] = (
-                "backward counted, but torch refuses it: batch normalisation of one value a channel; train at batch 2"
-            )
+            refusal = "batch normalisation of one value a channel; train at batch 2"
+            columns["reason"] = f"backward counted, but torch refuses it: {refusal}"
         passes |= {FORWARD: training.forward, BACKWARD: training.backward}
-        gradient_byte = _byte(tensors_in([gradient for _, gradient in trained]))
+        gradient_byte = stored_byte(tensors_in([gradient for _, gradient in trained]))
         columns |= {
             "gradient_byte": gradient_byte,
             "momentum_byte": gradient_byte,
             # Two averages of each parameter, also where its gradient is sparse; and the number of its step.
-            "adam_byte": 2 * _byte(parameter for parameter, _ in trained) + 4 * len(trained),
+            "adam_byte": 2 * stored_byte(parameter for parameter, _ in trained) + 4 * len(trained),
             "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
         }
 
@@ -344,10 +345,10 @@ def count_network(
 def _most_work(
     network: "nn.Module", record: "Callable[[], tuple[Recorder, Any]]", is_real: bool
 ) -> "tuple[tuple[Recorder, Any], bool]":
-    """Record a pass with the same random numbers each time; return what ``record`` does, and whether they decide.
+    """Record a pass with the same random numbers each time; return it, and whether they decide which operators run.
 
-    A network may leave out layers at random. If numbers are drawn, the pass is recorded again with the lowest and with
-    the highest ones, and the one with the most FLOP is returned.
+    A network may leave out layers at random. If it draws numbers, the pass is recorded again with the lowest and with
+    the highest ones. The pass with the most FLOP counts.
     """
 
     def work(recorded: "tuple[Recorder, Any]") -> tuple[int, ...]:
@@ -366,9 +367,3 @@ def _most_work(
     if not found:
         raise problems[0]
     return max(found, key=work), bool(problems) or len(set(map(work, found))) > 1
-
-
-def _byte(tensors: "Iterable[torch.Tensor]") -> int:
-    from measure.counting.memory import stored_tensors
-
-    return sum(tensor.nbytes for tensor in stored_tensors(tensors))

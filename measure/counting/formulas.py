@@ -1,10 +1,10 @@
-"""The registry of formulas, the FLOP of one call of an operator; and formulas of pointwise operators and reductions.
+"""Register formulas for the FLOP of one call of an operator; formulas of pointwise operators and reductions.
 
 A multiply-add is 2 FLOP. Any other scalar operation is 1: an addition, a comparison, a division, a square root, an
 exponential or another elementary function, a change of sign. Operations on integers and booleans are not counted: they
-are not floating-point arithmetic. A formula counts what the operator's definition needs if common parts are computed
-once. The paper prints ``COSTS``. In the comments n is the number of elements, m that of results, r that of rows or
-groups that share statistics, c that of parameters of each kind.
+are not floating-point arithmetic. A formula follows the operator's definition, with common parts computed once. The
+paper prints ``COSTS``. The comments count n elements, m results, r rows or groups that share statistics, and c
+parameters of each kind.
 """
 
 import inspect
@@ -40,10 +40,10 @@ FORMULAS: dict[str, Formula] = {}  # by the operator's qualified name without ov
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
-    """Register a formula for torch's operators of these names, or for those of another library (``library::name``).
+    """Register a formula for torch's operators with these names, or another library's (``library::name``).
 
-    Its parameters are arguments of the operator, by their names in torch's schema (``SYNONYMS``), and ``out``, the
-    output. One that an overload lacks has the parameter's default. With ``*args`` it gets all arguments as they came.
+    Its parameters are the operator's arguments by their names in torch's schema (see ``SYNONYMS``) and ``out``, the
+    output. A parameter takes its default if an overload lacks the argument. ``*args`` takes all arguments unchanged.
     """
 
     def register(function: Formula) -> Formula:
@@ -61,6 +61,9 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 SYNONYMS = {
     **dict.fromkeys(("self", "inp"), "input"),
     **dict.fromkeys(("grad", "grad_out", "grad_out_"), "grad_output"),
+    **dict.fromkeys(("mat", "batch1"), "mat1"),
+    "batch2": "mat2",
+    "update": "train",
     **dict.fromkeys(("cu_seq_q", "cu_seqlens_q"), "cum_seq_q"),
     **dict.fromkeys(("cu_seq_k", "cu_seqlens_k"), "cum_seq_k"),
     "max_seqlen_k": "max_k",
@@ -74,23 +77,22 @@ def bind(function: Formula, schema: Any = None) -> Bound:
     parameters = inspect.signature(function).parameters
     if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
         return lambda args, kwargs, out: function(*args, out=out, **kwargs)
-    known = {}
+    arguments = {}
     for place, argument in enumerate(schema.arguments if schema else ()):
         name = argument.name.lower()
-        known[SYNONYMS.get(name, name)] = place, argument.name, argument.default_value
-    takes_out = "out" in parameters
+        arguments[SYNONYMS.get(name, name)] = place, argument.name, argument.default_value
     wanted: list[tuple[str, int, str, Any]] = []  # a parameter, and the place, name and default of its argument
     for name, parameter in parameters.items():
         default = None if parameter.default is parameter.empty else parameter.default
         if name != "out":
-            wanted.append((name, *known.get(name, (sys.maxsize if schema else len(wanted), name, default))))
+            wanted.append((name, *arguments.get(name, (sys.maxsize if schema else len(wanted), name, default))))
 
     def bound(args: Args, kwargs: Kwargs, out: Any) -> Work:
         values = {
             name: args[place] if place < len(args) else kwargs.get(original, default)
             for name, place, original, default in wanted
         }
-        return function(**values, out=out) if takes_out else function(**values)
+        return function(**values, out=out) if "out" in parameters else function(**values)
 
     return bound
 
@@ -99,10 +101,10 @@ FOR_EACH = "aten::_foreach_"  # an operator on each tensor of lists
 
 
 def formula_of(name: str) -> Formula | None:
-    """Return the formula of a qualified name, or None. An in-place operator has that of its out-of-place twin.
+    """Find the formula of a qualified name. An in-place operator has the formula of its out-of-place twin.
 
-    An operator on lists of tensors applies its twin's formula to each. A special function is one operation. A custom
-    operator may have one of ``torch.utils.flop_counter.register_flop_formula``, for its products.
+    An operator on lists of tensors applies its twin's formula to each. A special function is one operation. The
+    products of a custom operator may have a formula in torch (``torch.utils.flop_counter.register_flop_formula``).
     """
     found = FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
     if found is None and not name.startswith("aten::"):
@@ -135,9 +137,9 @@ def _for_each(one: Bound, *args: Any, out: Any, **kwargs: Any) -> Work:
 
 
 def work_of(found: Bound | None, args: Args, kwargs: Kwargs, out: Any, tensors: Iterable[Any]) -> Work | None:
-    """Return the work of one call, whose arguments and output hold ``tensors``; None for arithmetic without a formula.
+    """Count one call with these ``tensors`` in its arguments and output; None for arithmetic without a formula.
 
-    A call that meets no floating-point or complex number computes none, whatever its operator.
+    A call without floating-point or complex numbers has no FLOP, whatever its operator.
     """
     if not any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors):
         return NOTHING
@@ -154,7 +156,7 @@ BY_PARTS = {
         ("sum", "mean", "cumsum", "trace", "index_add", "scatter_add", "index_put", "embedding_dense_backward", "var"),
         2,
     ),
-    "linalg_vector_norm": 1,  # it knows them
+    "linalg_vector_norm": 1,  # its formula has a rule for them
     **dict.fromkeys(("prod", "cumprod"), 6),
     **dict.fromkeys(
         ("linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_inv_ex", "linalg_solve_triangular", "linalg_lu_solve",
@@ -167,12 +169,13 @@ BY_PARTS = {
 def register_other_flop(counts: Mapping[str, Callable[..., int]]) -> None:
     """Register the other FLOP of operators without products.
 
-    A key holds the names that share a count, separated by spaces, and their factor for complex numbers (``BY_PARTS``).
+    A key holds the names that share a count, separated by spaces, and a factor for complex numbers (``BY_PARTS``).
     Without a factor, a call with complex numbers has no formula.
     """
-    for names, count in counts.items():
-        factor = next((BY_PARTS[name] for name in names.split() if name in BY_PARTS), None)
-        formula(*names.split())(_other(count, factor))
+    for key, count in counts.items():
+        names = key.split()
+        factor = next((BY_PARTS[name] for name in names if name in BY_PARTS), None)
+        formula(*names)(_other(count, factor))
 
 
 def _other(count: Callable[..., int], factor: int | None) -> Formula:
@@ -218,7 +221,7 @@ COMPLEX_BY_REAL = {"add": 1, "sub": 1, "rsub": 1, "mul": 2, "div": 2, "eq": 2, "
 
 
 def pointwise(name: str) -> Formula:
-    """Return the formula of a pointwise operator. It raises LookupError for complex numbers without a rule."""
+    """Make the formula of a pointwise operator. It raises LookupError for complex numbers without a rule."""
 
     def count(*args: Any, out: Any, **kwargs: Any) -> Work:
         if any(map(_is_complex, args)):

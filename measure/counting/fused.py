@@ -1,8 +1,8 @@
 """FLOP of operators that are a whole part of a network or of its training: normalisations, losses, recurrent layers,
-steps of optimisers. The letters of the comments are those of ``formulas``.
+steps of optimisers. ``formulas`` explains the letters in the comments.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from measure.counting.formulas import Work, formula, register_other_flop
@@ -12,7 +12,7 @@ from measure.counting.formulas import Work, formula, register_other_flop
 # gradients are asked for: of the input, of scale and of shift.
 
 
-def _batch_norm(input: Any, training: bool, running_mean: Any = None) -> int:
+def _batch_norm(input: Any, training: bool = True, running_mean: Any = None) -> int:
     """Scale and shift (2n) are folded: deviation (2), scale (1), shift (2) a channel. Training adds statistics (4n).
 
     Both running statistics take two products and an addition a channel.
@@ -22,17 +22,17 @@ def _batch_norm(input: Any, training: bool, running_mean: Any = None) -> int:
     return int(2 * elements + 5 * channels + (statistics if training else 0))
 
 
-def _batch_norm_backward(inputs: Any, training: bool, mask: Sequence[bool]) -> int:
+def _batch_norm_backward(input: Any, train: bool = True, output_mask: Sequence[bool] = (True, True, True)) -> int:
     """Normalised input x (2n), sum of g (n - r), sum of g x (2n - r). Input: g w/s less both means (4n + 3r).
 
     In inference the statistics are constants: the gradient of the input is g times a folded scale (n + r), and only the
     gradients of scale and shift need the sums.
     """
-    elements, channels = inputs.numel(), inputs.shape[1]
+    elements, channels = input.numel(), input.shape[1]
     sums = 5 * elements - 2 * channels
-    if training:
-        return int(sums + (4 * elements + 3 * channels) * mask[0])
-    return int((elements + channels) * mask[0] + sums * (mask[1] or mask[2]))
+    if train:
+        return int(sums + (4 * elements + 3 * channels) * output_mask[0])
+    return int((elements + channels) * output_mask[0] + sums * any(output_mask[1:]))
 
 
 def _row_norm(input: Any, weight: Any, bias: Any, out: Any) -> int:
@@ -63,15 +63,10 @@ register_other_flop(
     {
         "native_batch_norm _native_batch_norm_legit cudnn_batch_norm miopen_batch_norm": _batch_norm,
         "_native_batch_norm_legit_functional": _batch_norm,
+        "_batch_norm_with_update _batch_norm_with_update_functional": _batch_norm,
         "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda input: _batch_norm(input, False),
-        "_batch_norm_with_update _batch_norm_with_update_functional": lambda input, running_mean: _batch_norm(
-            input, True, running_mean
-        ),
-        "native_batch_norm_backward": lambda input, train, output_mask: _batch_norm_backward(input, train, output_mask),
-        "batch_norm_backward": lambda input, update, output_mask: _batch_norm_backward(input, update, output_mask),
-        "cudnn_batch_norm_backward miopen_batch_norm_backward": lambda input: _batch_norm_backward(
-            input, True, (True, True, True)
-        ),
+        "native_batch_norm_backward batch_norm_backward": _batch_norm_backward,
+        "cudnn_batch_norm_backward miopen_batch_norm_backward": _batch_norm_backward,
         # The same in parts, which several devices join: statistics, then scale and shift; sums, then the input.
         "batch_norm_stats": lambda input: 4 * input.numel() + 2 * input.shape[1],
         "batch_norm_elemt": lambda input: 2 * input.numel() + 3 * input.shape[1],
@@ -100,7 +95,7 @@ def _reduced_flop(elements: int, reduction: int) -> int:
 
 
 def _loss(cost: int) -> Callable[..., int]:
-    """Return the count of a loss of ``cost`` operations an element. A weight, if any, is a product more."""
+    """Make the count of a loss with ``cost`` operations an element. A weight adds a product."""
 
     def flop(input: Any, reduction: int, weight: Any = None) -> int:
         elements = input.numel()
@@ -151,7 +146,7 @@ register_other_flop(
         "nll_loss_backward nll_loss2d_backward": lambda target, weight: target.numel() * (1 + (weight is not None)),
         "multi_margin_loss": _margin,
         "multilabel_margin_loss_forward": _margins,
-        # The margin (2), compared, and added to the target's gradient; a square and a weight are a product each.
+        # The margin (2), compared, and added to the target's gradient; a product for a square and for a weight.
         "multi_margin_loss_backward": lambda input, p, weight: input.numel() * (4 + (p == 2) + (weight is not None)),
         "multilabel_margin_loss_backward": lambda input: 4 * input.numel(),
         # 2 d, by g unless all share it.
@@ -172,10 +167,7 @@ register_other_flop(
 def transcription_output(
     likelihoods: Any, targets: Any, _lengths: Any, _target_lengths: Any, *_options: Any
 ) -> tuple[Any, Any]:
-    """Return the outputs of ``_ctc_loss`` on tensors without memory. Targets without lengths count as the longest.
-
-    Targets behind one another are split evenly.
-    """
+    """Make the outputs of ``_ctc_loss`` without memory. Targets count as the longest; joined ones are split evenly."""
     steps, batch = likelihoods.shape[:2] if likelihoods.dim() == 3 else (len(likelihoods), 1)
     longest = targets.shape[1] if targets.dim() == 2 else -(-targets.numel() // batch)
     return likelihoods.new_empty(batch), likelihoods.new_empty(batch, steps, 2 * longest + 1)
@@ -187,7 +179,7 @@ def transcription_output(
 # all steps does in its multiply-adds.
 #
 # A gate takes, per hidden unit and step, an addition of its two products, one for each bias, and its activation as in
-# ``formulas``: 4 operations for a sigmoid, 1 for tanh. The equations are those of ``torch.nn.LSTM``, ``GRU``, ``RNN``.
+# ``formulas``: 4 operations for a sigmoid, 1 for tanh. ``torch.nn.LSTM``, ``GRU`` and ``RNN`` give the equations.
 
 CUDNN_MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # by cuDNN's numbers
 
@@ -209,12 +201,12 @@ SCALARS = {
 
 
 def _matrices(weights: Sequence[Any]) -> int:
-    """Return the multiply-adds of one step of one sequence: one for each element of a weight matrix."""
+    """Count the multiply-adds of one step of one sequence: one for each element of a weight matrix."""
     return sum(weight.numel() for weight in weights if weight.dim() == 2)
 
 
 def _scalars(mode: str, units: int, has_bias: bool, backward_steps: int | None = None) -> int:
-    """Return the scalar operations of ``units`` hidden units, counted over all steps and sequences.
+    """Count the scalar operations of ``units`` hidden units, summed over all steps and sequences.
 
     Backward, the gradient of a bias is a sum over all steps: one addition less.
     """
@@ -225,7 +217,7 @@ def _scalars(mode: str, units: int, has_bias: bool, backward_steps: int | None =
 
 
 def _steps(inputs: Any) -> int:
-    """Return the steps of all sequences together, in any layout: padded, batch first or packed."""
+    """Count the steps of all sequences together, in any layout: padded, batch first or packed."""
     return int(inputs.numel() // inputs.shape[-1])
 
 
@@ -256,15 +248,9 @@ def recurrent(
 
 @formula("_cudnn_rnn_backward", "miopen_rnn_backward")
 def recurrent_backward(
-    input: Any,
-    weight: Any,
-    weight_stride0: int,
-    mode: int,
-    hidden_size: int,
-    num_layers: int,
-    bidirectional: bool,
+    input: Any, weight: Any, weight_stride0: int, mode: int, hidden_size: int, num_layers: int, bidirectional: bool,
     output_mask: Sequence[bool],
-) -> Work:
+) -> Work:  # fmt: skip
     """Count the requested gradients. Without the input's, the first layer skips the product for it.
 
     The two directions of a layer add their gradients of the layer's input.
@@ -303,13 +289,10 @@ def fused_gru_backward(has_bias: bool, out: Any) -> Work:
 # elements share, such as corrections of the bias by the step, are left out.
 
 
-def _elements(tensors: Iterable[Any]) -> int:
-    return sum(tensor.numel() for tensor in tensors)
-
-
 def _updated(input: Any, each: int, weight_decay: float, maximize: bool, grad_scale: Any) -> Work:
     """Count ``each`` operation an element; gradient + decay times weight (2), a sign, a factor where they are set."""
-    return Work(0, _elements(input) * (each + 2 * bool(weight_decay) + maximize + (grad_scale is not None)))
+    elements = sum(parameter.numel() for parameter in input)
+    return Work(0, elements * (each + 2 * bool(weight_decay) + maximize + (grad_scale is not None)))
 
 
 @formula("_fused_adam")
@@ -326,23 +309,15 @@ def adamw(input: Any, weight_decay: float, amsgrad: bool, maximize: bool, grad_s
 
 @formula("_fused_sgd")
 def sgd(
-    input: Any,
-    weight_decay: float,
-    momentum: float,
-    dampening: float,
-    nesterov: bool,
-    maximize: bool,
-    is_first_step: bool,
-    grad_scale: Any,
-) -> Work:
+    input: Any, weight_decay: float, momentum: float, dampening: float, nesterov: bool, maximize: bool,
+    is_first_step: bool, grad_scale: Any,
+) -> Work:  # fmt: skip
     """The update w - r g takes 2. The momentum b m + (1 - d) g takes 2, 3 with a damping d; at the first step it is g.
 
     Nesterov's g + b m takes 2.
     """
-    each = 2
-    if momentum:
-        each += (0 if is_first_step else 2 + bool(dampening)) + 2 * nesterov
-    return _updated(input, each, weight_decay, maximize, grad_scale)
+    momentum_flop = (0 if is_first_step else 2 + bool(dampening)) + 2 * nesterov
+    return _updated(input, 2 + bool(momentum) * momentum_flop, weight_decay, maximize, grad_scale)
 
 
 @formula("_fused_adagrad")
@@ -351,13 +326,9 @@ def adagrad(input: Any, weight_decay: float, maximize: bool, grad_scale: Any) ->
     return _updated(input, 7, weight_decay, maximize, grad_scale)
 
 
-@formula("_amp_foreach_non_finite_check_and_unscale")
-def unscale(input: Any) -> Work:
-    """Compare each gradient, and scale it."""
-    return Work(0, 2 * _elements(input))
-
-
-@formula("_amp_update_scale")
-def update_scale(input: Any) -> Work:
-    """Compare, and scale."""
-    return Work(0, 2 * input.numel())
+register_other_flop(
+    {  # Compare, and scale: each gradient, and the scale itself.
+        "_amp_foreach_non_finite_check_and_unscale": lambda input: 2 * sum(gradient.numel() for gradient in input),
+        "_amp_update_scale": lambda input: 2 * input.numel(),
+    }
+)

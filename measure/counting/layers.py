@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from measure.counting.memory import storage_key, stored_tensors
+from measure.counting.memory import storage_key, stored_byte
 from measure.counting.recorder import ModuleTotals, OperatorCall, Pass
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE
 
@@ -15,7 +15,7 @@ MODEL_ITSELF = "."  # the path of the model, for operators and parameters outsid
 
 KINDS_BY_CLASS: dict[str, tuple[type[nn.Module], ...]] = {
     "linear": (nn.Linear, nn.Bilinear),
-    "attention": (nn.MultiheadAttention,),  # before the activations, whose module defines it too
+    "attention": (nn.MultiheadAttention,),  # before the activations: their module defines it too
     "normalisation": (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.CrossMapLRN2d),
     "activation": tuple(getattr(nn.modules.activation, name) for name in nn.modules.activation.__all__),
     "recurrent": (nn.RNNBase, nn.RNNCellBase),
@@ -35,7 +35,7 @@ KINDS_BY_NAME = {
 def kind_of(module: nn.Module) -> str:
     """Return one of ``LAYER_KINDS`` by the module's class, or by its name if the class is not torch's own.
 
-    A convolution is depthwise if it has several groups of one input channel each.
+    A convolution is depthwise if each of its several groups has one input channel.
     """
     if isinstance(module, nn.modules.conv._ConvNd):
         return "depthwise convolution" if 1 < module.groups == module.in_channels else "convolution"
@@ -47,11 +47,11 @@ def kind_of(module: nn.Module) -> str:
 
 
 def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[int, nn.Module]) -> list[dict[str, Any]]:
-    """Return a row for each leaf of the module tree and each module with operators or parameters of its own.
+    """Make a row for each leaf of the module tree and each module with operators or parameters of its own.
 
-    ``passes`` are by stage, with or without those of training, whose columns are None then. A parameter belongs to the
-    module that uses it first (``users``, by storage), or that holds it if none does. Rows are in the order of the first
-    run; modules that do not run come last.
+    ``passes`` are by stage. Without the stages of training, their columns are None. A parameter belongs to the first
+    module that uses it (``users``, by storage), else to its owner. Rows are in the order of the first run; modules that
+    do not run come last.
     """
     modules = dict(network.named_modules())
     owned: defaultdict[nn.Module, list[nn.Parameter]] = defaultdict(list)
@@ -75,7 +75,7 @@ def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[in
                 "layer_kind": kind_of(module),
                 "calls": totals.calls,
                 "parameter_count": sum(parameter.numel() for parameter in owned[module]),
-                "parameter_byte": sum(tensor.nbytes for tensor in stored_tensors(owned[module])),
+                "parameter_byte": stored_byte(owned[module]),
                 "activation_byte": totals.activation_byte,
                 "traffic_byte": totals.traffic_byte,
                 "forward_flop": totals.flop,
@@ -91,7 +91,7 @@ def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[in
 
 
 def call_rows(passes: Mapping[str, Pass]) -> list[dict[str, Any]]:
-    """Return the counted columns of each ``Operator``. Equal calls in modules of one kind are one row."""
+    """Make the counted columns of each ``Operator``. Equal calls in modules of one kind are one row."""
     rows = []
     for stage, record in passes.items():
         calls: Counter[tuple[str, OperatorCall]] = Counter()

@@ -10,7 +10,7 @@ an index names are touched, at most all of them.
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -37,14 +37,8 @@ STRIDED = torch.strided  # the layout of tensors with one block of memory
 # Operators without arithmetic, by the memory that they touch.
 # None: the operator that writes into it later is charged.
 ALLOCATIONS = (
-    "_efficientzerotensor",
-    "empty",
-    "empty_like",
-    "empty_permuted",
-    "empty_strided",
-    "new_empty",
-    "new_empty_strided",
-)
+    "_efficientzerotensor", "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"
+)  # fmt: skip
 # They write and read nothing, also in place. Random numbers are no work: their cost belongs to the generator.
 FILLS = (
     "_cudnn_init_dropout_state", "_philox_normal", "_philox_uniform", "arange", "bartlett_window", "bernoulli",
@@ -88,11 +82,8 @@ INDEX_WRITES = (
 ADDING = ("index_add", "index_reduce", "scatter_add", "scatter_reduce")
 # Views that torch's schemas call new tensors.
 UNDECLARED_VIEWS = (
-    "_sparse_coo_tensor_with_dims_and_tensors",
-    "_unsafe_view",
-    "unsafe_split",
-    "unsafe_split_with_sizes",
-)
+    "_sparse_coo_tensor_with_dims_and_tensors", "_unsafe_view", "unsafe_split", "unsafe_split_with_sizes"
+)  # fmt: skip
 # They ask about tensors, and read none of their elements.
 QUESTIONS = (
     "_assert_tensor_metadata", "_functional_sym_constrain_range", "_functional_sym_constrain_range_for_size",
@@ -110,12 +101,12 @@ def no_work() -> Work:
 
 @formula("scatter", "put")
 def write_by_index(index: Any, reduce: str | None = None, accumulate: bool = False) -> Work:
-    """They move, unless they add to what is there or multiply it: an operation for each index."""
+    """Writing moves elements. Adding to them, or multiplying them, is an operation for each index."""
     return Work(0, index.numel()) if accumulate or reduce is not None else NOTHING
 
 
 def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Return the indices and, as the last, the values of a sparse tensor; another layout stays whole."""
+    """Return the indices and, last, the values of a sparse tensor. A tensor of another layout is its only part."""
     with unset_fake_temporarily():  # which would take a sparse tensor for an empty one
         if tensor.layout is torch.sparse_coo:
             return [tensor._indices(), tensor._values()]
@@ -130,7 +121,7 @@ PLAIN = (int, float, bool, type(None))  # most arguments that are no tensors
 
 
 def tensors_in(value: Any) -> list[Any]:
-    """Return all tensors of a value: a tensor, or tuples, lists and dictionaries of them. A sparse one is its parts."""
+    """Find the tensors in a value: a tensor, or tuples, lists and dictionaries of them. Sparse ones come as parts."""
     if isinstance(value, torch.Tensor):
         return [value] if value.layout is STRIDED else parts_of(value)
     if isinstance(value, dict):
@@ -141,7 +132,7 @@ def tensors_in(value: Any) -> list[Any]:
 
 
 def stored_tensors(tensors: Iterable[Any]) -> list[Any]:
-    """Return what is in memory: the parts of a tensor that wraps others, as torchao's quantised weights do."""
+    """Replace tensors that wrap others, as torchao's quantised weights do, by the tensors in memory."""
     stored = []
     for tensor in tensors:
         if is_traceable_wrapper_subclass(tensor):
@@ -149,6 +140,10 @@ def stored_tensors(tensors: Iterable[Any]) -> list[Any]:
         else:
             stored.append(tensor)
     return stored
+
+
+def stored_byte(tensors: Iterable[Any]) -> int:
+    return sum(tensor.nbytes for tensor in stored_tensors(tensors))
 
 
 def tensor_byte(tensor: Any) -> int:
@@ -218,14 +213,12 @@ Moved = list[tuple[Any, int, bool]]  # tensors, with the bytes that a call reads
 
 
 def _limit(moved: Moved, tensor: Any, byte: int, reads: bool = True) -> Moved:
-    """Let each move of a tensor be of ``byte`` at most; without ``reads`` it is only written."""
-    limited: Moved = []
-    for each, all_byte, is_read in moved:
-        if each is not tensor:
-            limited.append((each, all_byte, is_read))
-        elif reads or not is_read:
-            limited.append((each, min(byte, all_byte), is_read))
-    return limited
+    """Limit each move of a tensor to ``byte``; without ``reads`` it is only written."""
+    return [
+        (each, min(byte, all_byte) if each is tensor else all_byte, is_read)
+        for each, all_byte, is_read in moved
+        if each is not tensor or reads or not is_read
+    ]
 
 
 def _lookup(moved: Moved, args: Args, _kwargs: Kwargs, outputs: Sequence[Any]) -> Moved:
@@ -246,15 +239,17 @@ def _experts(moved: Moved, args: Args, _kwargs: Kwargs, _outputs: Sequence[Any])
 
 
 def _index_write(name: str) -> Callable[[Moved, Args, Kwargs, Sequence[Any]], Moved]:
-    def touched(moved: Moved, args: Args, kwargs: Kwargs, _outputs: Sequence[Any]) -> Moved:
+    """Limit the target to the elements that the operator's index names."""
+
+    def limit(moved: Moved, args: Args, kwargs: Kwargs, _outputs: Sequence[Any]) -> Moved:
         target = args[0]
         reads = name in ADDING or "reduce" in kwargs
         if name in ("index_put", "_index_put_impl"):
-            indices = [(place, each) for place, each in enumerate(args[1]) if each is not None]
-            if any(index.dtype == torch.bool for _, index in indices):
+            indices = {place: index for place, index in enumerate(args[1]) if index is not None}
+            if any(index.dtype == torch.bool for index in indices.values()):
                 return moved  # how many it names depends on values
-            indexed = math.prod(target.shape[place] for place, _ in indices)
-            places = math.prod(torch.broadcast_shapes(*(index.shape for _, index in indices)))
+            indexed = math.prod(target.shape[place] for place in indices)
+            places = math.prod(torch.broadcast_shapes(*(index.shape for index in indices.values())))
             elements, reads = places * target.numel() // max(1, indexed), any(args[3:4])
         elif name == "put":
             elements, reads = args[1].numel(), any(args[3:4])
@@ -264,7 +259,7 @@ def _index_write(name: str) -> Callable[[Moved, Args, Kwargs, Sequence[Any]], Mo
             elements = args[2].numel() * target.numel() // max(1, target.shape[args[1]] if target.dim() else 1)
         return _limit(moved, target, elements * target.element_size(), reads)
 
-    return touched
+    return limit
 
 
 # By the operator's name; in-place operators have their underscore.
@@ -343,7 +338,7 @@ class Overload:
         ]
 
     def work(self, args: Args, kwargs: Kwargs, output: Any, tensors: Iterable[Any]) -> Work | None:
-        """Return the work of one call, which holds ``tensors``; None for arithmetic without a formula."""
+        """Count one call with these ``tensors``; None for arithmetic without a formula."""
         if any(isinstance(each, torch.Tensor) and each.layout is not STRIDED for each in (*args, output)):
             found = SPARSE.get(self._schema.name.removeprefix("aten::").rstrip("_"))
             return work_of(found and bind(found, self._schema), args, kwargs, output, tensors)
@@ -352,13 +347,11 @@ class Overload:
             self._formula = found and bind(found, self._schema)
         return work_of(self._formula, args, kwargs, output, tensors)
 
-    def changed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def changed(self, args: Args, kwargs: Kwargs) -> list[Any]:
         """Return the tensors that one call writes into."""
         return tensors_in([args[place] if place < len(args) else kwargs.get(name) for place, name in self._written])
 
-    def touches(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Sequence[Any], outputs: Sequence[Any]
-    ) -> Moved:
+    def touches(self, args: Args, kwargs: Kwargs, inputs: Sequence[Any], outputs: Sequence[Any]) -> Moved:
         """Return each tensor that one call reads or writes, with the bytes moved. A changed one is there twice.
 
         ``inputs`` are the tensors in the arguments.

@@ -1,4 +1,4 @@
-"""Call operators without memory: tensors on the meta device, or fake ones, which name a device and have no values.
+"""Call operators without memory: on tensors of the meta device, or on fake ones, which name a device.
 
 Fake tensors serve networks that fail on the meta device. Their outputs are derived there too, so that both give the
 same counts. Small tensors that depend on no input and no weight keep their values: a network may read them.
@@ -24,7 +24,6 @@ from measure.models.call import KNOWN_ELEMENTS, map_tensors
 # each is derived once.
 _OUTPUTS: dict[Any, Any] = {}  # copies of outputs on the meta device, by operator and outlines of arguments
 
-
 ANSWERS = {
     torch.isfinite: True, torch.Tensor.isfinite: True, torch.isinf: False, torch.Tensor.isinf: False,
     torch.isnan: False, torch.Tensor.isnan: False,
@@ -36,7 +35,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def _outline(value: Any) -> Any:
-    """Return a hashable form of an argument. Raises TypeError for a tensor whose values may matter."""
+    """Return a hashable form of an argument. Raises TypeError for a tensor with values, which may matter."""
     if isinstance(value, torch.Tensor):
         if not _is_plain(value):
             raise TypeError("not a plain tensor on the meta device")
@@ -51,13 +50,9 @@ def _hollow(value: Any) -> Any:
     return map_tensors(value, lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device="meta"))
 
 
-def _statistics_type(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)
-
-
 def _batch_norm(inputs: torch.Tensor, *_rest: Any) -> tuple[torch.Tensor, ...]:
-    statistics = (inputs.new_empty(inputs.shape[1], dtype=_statistics_type(inputs.dtype)) for _ in range(2))
-    return torch.empty_like(inputs), *statistics
+    dtype = torch.promote_types(inputs.dtype, torch.float32)
+    return torch.empty_like(inputs), *(inputs.new_empty(inputs.shape[1], dtype=dtype) for _ in range(2))
 
 
 def _batch_norm_backward(gradient: torch.Tensor, inputs: torch.Tensor, *rest: Any) -> tuple[torch.Tensor | None, ...]:
@@ -69,9 +64,9 @@ def _batch_norm_backward(gradient: torch.Tensor, inputs: torch.Tensor, *rest: An
     return tuple(part if wanted else None for part, wanted in zip(parts, mask, strict=True))
 
 
-# Outputs that torch does not tell, or tells slowly: it takes batch normalisation apart into a hundred steps, and
-# refuses one value a channel. Grouped products run in any precision, and it knows them in bf16 alone. The states of a
-# loss over sequences depend on their lengths.
+# Outputs that torch derives slowly or not at all. It takes batch normalisation apart into a hundred steps, and refuses
+# one value a channel. Its rule for grouped products allows bf16 alone. The states of a loss over sequences depend on
+# their lengths.
 SHAPES = {
     torch.ops.aten._grouped_mm.default: grouped_output,
     torch.ops.aten._ctc_loss.Tensor: transcription_output,
@@ -89,11 +84,11 @@ def _made(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size) -> tor
 
 
 def _joined(*tensors: Any) -> torch.Tensor | None:
-    """Return the sum of sparse tensors, or the copy of one: their elements behind one another."""
+    """Add sparse tensors, or copy one, by joining their elements."""
     if not all(map(_is_sparse, tensors)):
         return None
-    parts = [parts_of(each) for each in tensors]
-    return _made(torch.cat([each[0] for each in parts], 1), torch.cat([each[-1] for each in parts]), tensors[0].shape)
+    indices, values = zip(*map(parts_of, tensors), strict=True)
+    return _made(torch.cat(indices, 1), torch.cat(values), tensors[0].shape)
 
 
 def _same(tensor: torch.Tensor) -> torch.Tensor:
@@ -107,10 +102,10 @@ def _transposed(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _like(tensor: Any, other: Any = None, *_options: Any) -> torch.Tensor | None:
-    """Return other values at the same places: those of a mask, or of a sparse tensor by a number."""
-    known = other if _is_sparse(other) else tensor
-    indices, values = parts_of(known)
-    return _made(indices, torch.empty_like(values), known.shape)
+    """Make other values at the same places: under a mask, or for a sparse tensor by a number."""
+    sparse = other if _is_sparse(other) else tensor
+    indices, values = parts_of(sparse)
+    return _made(indices, torch.empty_like(values), sparse.shape)
 
 
 # Outputs of operators on sparse tensors without memory, which torch gives back empty. Equal places are not joined.
@@ -124,18 +119,9 @@ MAKERS = ("_sparse_coo_tensor_with_dims_and_tensors", "sparse_compressed_tensor"
 
 
 def _sparse_output(name: str, args: Any) -> torch.Tensor | None:
-    """Return the output of an operator on sparse tensors in coordinates; None if torch tells it."""
-    if name in SPARSE_OUTPUTS and any(
-        isinstance(each, torch.Tensor) and each.layout is torch.sparse_coo for each in args
-    ):
-        return SPARSE_OUTPUTS[name](*args)
-    return None
-
-
-def _refuse_unknown(name: str, output: Any) -> None:
-    """Raise NotImplementedError if an operator without memory made a sparse tensor of unknown size."""
-    if isinstance(output, torch.Tensor) and output.layout is not torch.strided and name not in MAKERS:
-        raise NotImplementedError("how many elements its sparse output has depends on values; use to_dense()")
+    """Make the output of an operator on sparse tensors in coordinates; None if torch can."""
+    is_sparse = any(isinstance(each, torch.Tensor) and each.layout is torch.sparse_coo for each in args)
+    return SPARSE_OUTPUTS[name](*args) if is_sparse and name in SPARSE_OUTPUTS else None
 
 
 def call(operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
@@ -157,7 +143,7 @@ def call(operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
 
 
 class UsualValues(TorchFunctionMode):
-    """Tell that all values are finite numbers, as networks ask to guard against overflow (DETR, Switch)."""
+    """Answer that all values are finite. Some networks ask, to guard against overflow (DETR, Switch)."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
@@ -180,7 +166,7 @@ class FakeCalls:
         tensors = tensors_in([args, kwargs])
         is_derived = overload.is_pure and not overload.is_ignored  # the device is asked for by prim::device
         derived = self._derive(operator, overload, args, kwargs) if is_derived else None
-        if all(map(self._is_known, tensors)) and all(each.numel() <= KNOWN_ELEMENTS for each in tensors_in(derived)):
+        if all(map(self._has_values, tensors)) and all(each.numel() <= KNOWN_ELEMENTS for each in tensors_in(derived)):
             with unset_fake_temporarily():
                 return operator(*args, **kwargs)
         for each in overload.changed(args, kwargs):
@@ -188,19 +174,20 @@ class FakeCalls:
                 self._changed[storage_key(each)] = each.untyped_storage()
         if derived is None:
             output = operator(*args, **kwargs)
-            _refuse_unknown(overload.name, output)
+            if _is_sparse(output) and overload.name not in MAKERS:
+                raise NotImplementedError("how many elements its sparse output has depends on values; use to_dense()")
             return output
         return map_tensors(derived, lambda one: FakeTensor(self._mode, one, self._device) if one.is_meta else one)
 
-    def _is_known(self, tensor: torch.Tensor) -> bool:
+    def _has_values(self, tensor: torch.Tensor) -> bool:
         return not isinstance(tensor, FakeTensor) and storage_key(tensor) not in self._changed
 
     def _derive(self, operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
-        """Return an operator's output on the meta device. None if it takes unknown values to tell."""
+        """Make an operator's output on the meta device; None if it depends on unknown values."""
         with unset_fake_temporarily():
             named = {**_hollow(kwargs), **({"device": "meta"} if "device" in kwargs else {})}
             with suppress(Exception):  # the operator itself says why, and names its own arguments
                 return call(operator, overload, _hollow(args), named)
             with suppress(Exception):  # lengths of sequences, for example, are read
-                return operator(*map_tensors(args, lambda one: one if self._is_known(one) else _hollow(one)), **named)
+                return operator(*map_tensors(args, lambda one: one if self._has_values(one) else _hollow(one)), **named)
         return None

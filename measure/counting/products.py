@@ -5,10 +5,11 @@ multiply-add of the forward pass takes part in both. torch's own formulas leave 
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from itertools import combinations
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch.utils.flop_counter import conv_flop_count
@@ -22,10 +23,23 @@ def _convolution_flop(input: Any, weight: Any, out: Any, transposed: bool = Fals
     return int(conv_flop_count(list(input.shape), list(weight.shape), list(out.shape), transposed=transposed))
 
 
-@formula("convolution", "_convolution", "convolution_overrideable")
-def convolution(input: Any, weight: Any, bias: Any, transposed: bool, out: Any) -> Work:
-    """Count the products, and an addition of the bias for each output."""
+@formula(
+    "convolution", "_convolution", "convolution_overrideable", "cudnn_convolution", "miopen_convolution",
+    "miopen_depthwise_convolution", "mkldnn_convolution", "_conv_depthwise2d", "conv_depthwise3d",
+    "_slow_conv2d_forward", "slow_conv3d_forward", "slow_conv_dilated2d", "slow_conv_dilated3d",
+    "_nnpack_spatial_convolution", "_mps_convolution",
+)  # fmt: skip
+def convolution(input: Any, weight: Any, out: Any, bias: Any = None, transposed: bool = False) -> Work:
+    """Count the products, and an addition of the bias for each output. cuDNN's operator adds a bias apart."""
     return Work(_convolution_flop(input, weight, out, transposed), 0 if bias is None else out.numel())
+
+
+@formula(
+    "cudnn_convolution_transpose", "miopen_convolution_transpose", "_mps_convolution_transpose",
+    "slow_conv_transpose2d", "slow_conv_transpose3d",
+)  # fmt: skip
+def transposed_convolution(input: Any, weight: Any, out: Any, bias: Any = None) -> Work:
+    return convolution(input, weight, out, bias, transposed=True)
 
 
 @formula(
@@ -39,27 +53,9 @@ def convolution_backward(
     return Work(flop, grad_output.numel() - grad_output.shape[1] if any(output_mask[2:]) else 0)
 
 
-# Convolutions by one library's name. cuDNN's add a bias apart.
-@formula(
-    "cudnn_convolution", "miopen_convolution", "miopen_depthwise_convolution", "mkldnn_convolution",
-    "_conv_depthwise2d", "conv_depthwise3d", "_slow_conv2d_forward", "slow_conv3d_forward", "slow_conv_dilated2d",
-    "slow_conv_dilated3d", "_nnpack_spatial_convolution", "_mps_convolution",
-)  # fmt: skip
-def named_convolution(input: Any, weight: Any, out: Any, bias: Any = None) -> Work:
-    return convolution(input, weight, bias, False, out)
-
-
-@formula(
-    "cudnn_convolution_transpose", "miopen_convolution_transpose", "_mps_convolution_transpose",
-    "slow_conv_transpose2d", "slow_conv_transpose3d",
-)  # fmt: skip
-def transposed_convolution(input: Any, weight: Any, out: Any, bias: Any = None) -> Work:
-    return convolution(input, weight, bias, True, out)
-
-
 @formula("cudnn_convolution_relu", "miopen_convolution_relu")
 def rectified_convolution(input: Any, weight: Any, bias: Any, out: Any) -> Work:
-    flop, other_flop, _ = convolution(input, weight, bias, False, out)
+    flop, other_flop, _ = convolution(input, weight, out, bias)
     return Work(flop, other_flop + out.numel())
 
 
@@ -82,23 +78,18 @@ def convolution_by_time(weight: Any, out: Any) -> Work:
     return Work(2 * taps * channels * out.numel(), out.numel())
 
 
-@contextmanager
-def whole_convolution_by_time() -> Iterator[None]:
+def whole_convolution_by_time() -> AbstractContextManager[Any]:
     """Run ``conv_tbc`` as a convolution. Its own gradients fall apart into products that leave padding out."""
 
     def whole(inputs: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
         convolved = torch.conv1d(inputs.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
         return convolved.permute(2, 0, 1)
 
-    plain, torch.conv_tbc = torch.conv_tbc, whole
-    try:
-        yield
-    finally:
-        torch.conv_tbc = plain
+    return patch.object(torch, "conv_tbc", whole)
 
 
 def _real(out: Any) -> int:
-    """Return the real multiply-adds in one of the output's type."""
+    """Count the real multiply-adds in one multiply-add of the output's type."""
     return 4 if out.is_complex() else 1
 
 
@@ -114,19 +105,9 @@ def product(input: Any, out: Any, mat2: Any = None) -> Work:
     return Work(2 * input.numel() * columns * _real(out))
 
 
-@formula("addmm")
-def added_product(mat1: Any, mat2: Any, beta: float, alpha: float, out: Any) -> Work:
+@formula("addmm", "baddbmm", "addbmm", "addmv")
+def added_product(mat1: Any, beta: float, alpha: float, out: Any, mat2: Any = None) -> Work:
     return Work(product(mat1, out, mat2).flop, _added(beta, alpha, out))
-
-
-@formula("baddbmm", "addbmm")
-def added_products(batch1: Any, batch2: Any, beta: float, alpha: float, out: Any) -> Work:
-    return added_product(batch1, batch2, beta, alpha, out)
-
-
-@formula("addmv")
-def added_product_by_vector(mat: Any, beta: float, alpha: float, out: Any) -> Work:
-    return Work(product(mat, out).flop, _added(beta, alpha, out))
 
 
 @formula("addr")
@@ -137,42 +118,34 @@ def added_outer_product(beta: float, alpha: float, out: Any) -> Work:
 
 @formula("_addmm_activation")
 def activated_product(mat1: Any, mat2: Any, beta: float, alpha: float, use_gelu: bool, out: Any) -> Work:
-    flop, other_flop, _ = added_product(mat1, mat2, beta, alpha, out)
+    flop, other_flop, _ = added_product(mat1, beta, alpha, out, mat2)
     return Work(flop, other_flop + (TANH_GELU["gelu"] if use_gelu else 1) * out.numel())
 
 
-def _groups_flop(left: Any, right: Any) -> int:
-    """The rows, the columns or the summands are split into groups, each with a matrix of its own.
-
-    Each takes part once, however they are split. Two stacks of matrices are a product each.
-    """
-    stacked = left.shape[0] if left.dim() == right.dim() == 3 else 1
-    return int(2 * stacked * left.shape[-2] * left.shape[-1] * right.shape[-1])
-
-
-@formula("_grouped_mm")
+@formula("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2")
 def grouped_product(input: Any, mat2: Any, bias: Any, out: Any) -> Work:
-    return Work(_groups_flop(input, mat2), 0 if bias is None else out.numel())
+    """The rows, the columns or the summands are split into groups with a matrix each, and take part once.
+
+    Two stacks of matrices are a product for each pair.
+    """
+    stacked = input.shape[0] if input.dim() == mat2.dim() == 3 else 1
+    flop = 2 * stacked * input.shape[-2] * input.shape[-1] * mat2.shape[-1]
+    return Work(flop, 0 if bias is None else out.numel())
 
 
 def grouped_output(
     left: torch.Tensor, right: torch.Tensor, offs: Any = None, bias: Any = None, out_dtype: torch.dtype | None = None
 ) -> torch.Tensor:
-    """Return the output of ``_grouped_mm`` on tensors without memory, of any type; torch's own allows bf16 alone."""
+    """Make the output of ``_grouped_mm`` without memory, in any type; torch's own rule allows bf16 alone."""
     groups = [len(left)] if left.dim() == right.dim() == 3 else [len(offs)] if left.dim() == right.dim() else []
     return left.new_empty(*groups, left.shape[-2], right.shape[-1], dtype=out_dtype)
-
-
-@formula("_scaled_grouped_mm", "_scaled_grouped_mm_v2")
-def scaled_grouped_product(input: Any, mat2: Any) -> Work:
-    return Work(_groups_flop(input, mat2))
 
 
 @formula("_trilinear")
 def trilinear(
     i1: Any, i2: Any, i3: Any, expand1: Sequence[int], expand2: Sequence[int], expand3: Sequence[int]
 ) -> Work:
-    """Sum products of three tensors, which are broadcast to one space: ``nn.Bilinear`` and its gradients.
+    """Sum products of three tensors that are broadcast to one space: ``nn.Bilinear`` and its gradients.
 
     The two with the smallest common space are multiplied there; each of their products then meets the third one.
     """

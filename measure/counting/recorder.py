@@ -1,4 +1,4 @@
-"""Record the operators of a forward and a backward pass, each under the module that it belongs to.
+"""Record the operators of a forward and a backward pass, each under its module.
 
 The recorder is a dispatch mode below autograd, so that it sees backward operators as they run. It works on any device;
 on the meta device nothing is computed and nothing allocated.
@@ -8,10 +8,11 @@ import sys
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -76,7 +77,7 @@ class Recorder(TorchDispatchMode):
     ``users`` maps a parameter's storage to the module that uses it first. ``memory`` is the live memory without
     parameters, buffers and inputs.
 
-    ``failure`` is the last exception, with the module and the operator that raised it.
+    ``failure`` is the last exception, with its module and operator.
 
     ``torch.utils.module_tracker.ModuleTracker`` cannot replace the hooks below: it loses the backward pass of a module
     that runs twice, and stays in one that a checkpoint leaves by an exception. Autograd's sequence numbers are exact.
@@ -99,7 +100,6 @@ class Recorder(TorchDispatchMode):
         self._in_backward = False
         self._stack: list[nn.Module] = []
         self._is_leaf: list[bool] = []  # for each module of the stack, that it has not run another one so far
-        self._undo = ExitStack()
         self._node_modules = [(-1, network)]  # the first autograd node of each stretch in a module
         self._activations: set[int] = set()
         self._saved: set[int] = set()
@@ -110,9 +110,8 @@ class Recorder(TorchDispatchMode):
 
     def untouched_byte(self, tensors: Iterable[torch.Tensor]) -> int:
         """Return the bytes of these parameters or inputs that no operator so far can have touched."""
-        return sum(
-            max(0, tensor.nbytes - self._touched_byte[storage_key(tensor)]) for tensor in stored_tensors(tensors)
-        )
+        touched = self._touched_byte
+        return sum(max(0, tensor.nbytes - touched[storage_key(tensor)]) for tensor in stored_tensors(tensors))
 
     def run_backward(self, outputs: Iterable[torch.Tensor]) -> None:
         """Run the backward pass from these outputs. Their gradients are given and cost nothing."""
@@ -122,25 +121,25 @@ class Recorder(TorchDispatchMode):
             with torch._C._DisableAutocast():  # a backward operator has the precision of its forward one
                 torch.autograd.backward(losses, [torch.empty_like(loss) for loss in losses])
 
-    def __enter__(self) -> "Recorder":
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record the operators that run inside."""
         torch.clear_autocast_cache()  # this pass casts the weights itself
-        if (mode := torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)) is not None:
-            self._call = FakeCalls(mode, self._device).call
-            self._undo.enter_context(UsualValues())
-        self._undo.enter_context(whole_attention())
-        self._undo.enter_context(whole_convolution_by_time())
-        self._undo.callback(Distribution.set_default_validate_args, Distribution._validate_args)
-        Distribution.set_default_validate_args(False)  # their checks read values
-        if torch.is_grad_enabled():
-            self._undo.enter_context(saved_tensors_hooks(self._save, _kept))
-            self._undo.enter_context(_hooks_step_aside())
-        self._undo.callback(register_module_forward_pre_hook(self._start).remove)
-        self._undo.callback(register_module_forward_hook(self._stop, always_call=True).remove)
-        return super().__enter__()
-
-    def __exit__(self, *problem: Any) -> None:
-        super().__exit__(*problem)
-        self._undo.close()
+        with ExitStack() as stack:
+            if (mode := torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)) is not None:
+                self._call = FakeCalls(mode, self._device).call
+                stack.enter_context(UsualValues())
+            stack.enter_context(whole_attention())
+            stack.enter_context(whole_convolution_by_time())
+            stack.callback(Distribution.set_default_validate_args, Distribution._validate_args)
+            Distribution.set_default_validate_args(False)  # their checks read values
+            if torch.is_grad_enabled():
+                stack.enter_context(saved_tensors_hooks(self._save, _unpack))
+                stack.enter_context(_hooks_step_aside())
+            stack.callback(register_module_forward_pre_hook(self._start).remove)
+            stack.callback(register_module_forward_hook(self._stop, always_call=True).remove)
+            stack.enter_context(self)
+            yield
 
     def _start(self, module: nn.Module, _inputs: Any) -> None:
         is_own = module in self._modules
@@ -171,7 +170,7 @@ class Recorder(TorchDispatchMode):
         self._node_modules.append((torch.autograd._get_sequence_nr(), module))
 
     def _note(self, problem: BaseException, operator: str | None = None) -> None:
-        """Keep where an exception was raised first: its module, and its operator unless raised outside of any."""
+        """Note the module and, if any, the operator that raised an exception first."""
         if self.failure is None or self.failure[0] is not problem:
             self.failure = problem, self._module(), operator
 
@@ -183,7 +182,7 @@ class Recorder(TorchDispatchMode):
         return tensor
 
     def _new_byte(self, tensors: Iterable[torch.Tensor], seen: set[int]) -> int:
-        """Return the bytes of the storages that are not yet among the ``seen`` numbers, and add them."""
+        """Count the bytes of the storages that are not yet among the ``seen`` numbers, and add these numbers."""
         byte = 0
         for tensor in tensors_in([_unwrapped(each) for each in tensors]):
             number = self.memory.number(tensor)
@@ -219,7 +218,7 @@ class Recorder(TorchDispatchMode):
             kwargs = {**kwargs, "generator": None}  # the global one draws the same numbers in each run
         overload = overload_of(func)
         if overload.is_composite:
-            with _again(self):
+            with self:  # the mode is off for the operator itself
                 return func.decompose(*args, **kwargs)
         try:
             output = self._call(func, overload, args, kwargs)
@@ -282,19 +281,18 @@ def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _kept(tensor: torch.Tensor) -> torch.Tensor:
+def _unpack(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-@contextmanager
-def _hooks_step_aside() -> Iterator[None]:
-    """Let ``torch.func`` take gradients, which it refuses under hooks: ours are off meanwhile, and see nothing kept."""
+def _hooks_step_aside() -> AbstractContextManager[Any]:
+    """Let ``torch.func`` take gradients, refused under hooks. Our hooks are off meanwhile and see no saving."""
     refuse_hooks = torch.autograd.graph.disable_saved_tensors_hooks
 
     @contextmanager
     def step_aside(message: str) -> Iterator[None]:
         hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
-        if hooks is None or hooks[1] is not _kept:
+        if hooks is None or hooks[1] is not _unpack:
             with refuse_hooks(message):
                 yield
             return
@@ -305,15 +303,11 @@ def _hooks_step_aside() -> Iterator[None]:
         finally:
             torch._C._autograd._push_saved_tensors_default_hooks(*hooks)
 
-    torch.autograd.graph.disable_saved_tensors_hooks = step_aside
-    try:
-        yield
-    finally:
-        torch.autograd.graph.disable_saved_tensors_hooks = refuse_hooks
+    return patch.object(torch.autograd.graph, "disable_saved_tensors_hooks", step_aside)
 
 
 class _GivenGradient(torch.autograd.Function):
-    """A stand-in for a loss. Its backward gives the output an empty gradient, which lives until it is used."""
+    """In place of a loss. Its backward gives the output an empty gradient, which lives until it is used."""
 
     @staticmethod
     def forward(ctx: Any, output: torch.Tensor) -> torch.Tensor:
@@ -329,22 +323,12 @@ class _GivenGradient(torch.autograd.Function):
 
 
 @contextmanager
-def _again(recorder: Recorder) -> Iterator[None]:
-    """Record also what an operator calls, while the mode is off for the operator itself."""
-    TorchDispatchMode.__enter__(recorder)
-    try:
-        yield
-    finally:
-        TorchDispatchMode.__exit__(recorder, None, None, None)
-
-
-@contextmanager
 def _recording(network: nn.Module, inputs: Any) -> Iterator[Recorder]:
-    """Record what runs inside. An exception gets a note: the module and operator that it comes from."""
+    """Record the operators inside. An exception gets a note with the module and operator that raised it."""
     recorder = Recorder(network, inputs)
     with preserve_state(network):
         try:
-            with recorder:
+            with recorder.recording():
                 yield recorder
         except Exception as problem:
             if recorder.failure is not None and recorder.failure[0] is problem:
@@ -363,9 +347,8 @@ def record_inference(network: nn.Module, inputs: Sequence[Any], /, **keywords: A
     return recorder, output
 
 
-@contextmanager
-def _any_number_of_values(recorder: Recorder) -> Iterator[None]:
-    """Let normalisation in training take one value a channel, which torch refuses; note where it did."""
+def _any_number_of_values(recorder: Recorder) -> AbstractContextManager[Any]:
+    """Let normalisation in training take one value a channel, which torch refuses; note that it did."""
     verify = functional._verify_batch_size  # type: ignore[attr-defined]
 
     def note(size: Any) -> None:
@@ -374,11 +357,7 @@ def _any_number_of_values(recorder: Recorder) -> Iterator[None]:
         except ValueError:
             recorder.trains_one_value = True
 
-    functional._verify_batch_size = note  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        functional._verify_batch_size = verify  # type: ignore[attr-defined]
+    return patch.object(functional, "_verify_batch_size", note)
 
 
 def record_training(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> Recorder:

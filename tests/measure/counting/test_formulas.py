@@ -254,9 +254,10 @@ def test_every_formula_has_a_case_by_hand():
 def test_every_parameter_of_a_formula_is_an_operators_argument():
     schemas = defaultdict(list)
     for schema in torch._C._jit_get_all_schemas():
-        schemas[schema.name].append([argument.name.lower() for argument in schema.arguments])
+        names = (argument.name.lower() for argument in schema.arguments)
+        schemas[schema.name].append([SYNONYMS.get(name, name) for name in names])
     for operator, function in formulas.FORMULAS.items():
-        names = [[SYNONYMS.get(name, name) for name in each] for each in schemas.get(operator, [])]
+        names = schemas.get(operator, [])
         assert all(len(each) == len(set(each)) for each in names), operator  # no two become one
         wanted = inspect.signature(function).parameters.values()
         for each in wanted if names else ():
