@@ -200,10 +200,10 @@ class MachineFolder(Folder):
 
         Raises UserError if there is none.
         """
-        known, times = self.rows(Environment), self.measured_at()
-        if not known:
+        environments, times = self.rows(Environment), self.measured_at()
+        if not environments:
             raise UserError(f"{self.paths[Environment]} has no environment; measure with {as_called('measure')}")
-        return max(known, key=lambda row: (times[row.environment_id], row.recorded_at))
+        return max(environments, key=lambda row: (times[row.environment_id], row.recorded_at))
 
     def cells(self, environment: Environment, codes: Mapping[str, str] | None = None) -> list[TimedCell]:
         """Return the cells of an environment, training steps as a whole, in the order of their models.
@@ -255,12 +255,12 @@ class MachineFolder(Folder):
             now = new.get(_cell(row), row)
             return row.code == now.code and same_shape(row.input_shape, now.input_shape)
 
-        known = [row for row in before if is_same(row)]
-        if len(known) < len(before):  # first, so that no row ever commits children of another network
-            table.write(path, record, known)
+        same = [row for row in before if is_same(row)]
+        if len(same) < len(before):  # first, so that no row ever commits children of another network
+            table.write(path, record, same)
         for child, owned in children.items():
             self.children[child].put(owned)
-        table.put(path, record, known, rows)
+        table.put(path, record, same, rows)
 
     def replace(self, tables: Mapping[type, Sequence[Any]]) -> None:
         """Replace all tables together, under the folder's lock. The next process finishes after a killed one."""

@@ -11,7 +11,6 @@ import itertools
 import os
 import platform
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import attrgetter, itemgetter
@@ -24,11 +23,12 @@ from measure.errors import UserError, quote
 
 Record = TypeVar("Record")
 Columns = dict[str, list[Any]]  # the cells of a table by the record's fields, in their order
+Numbered = list[tuple[int, Record]]  # rows with their last lines in the file
 
 FORMULA = re.compile(r"[=+\-@\t\r]")
 NAME = ".lock"  # a folder's lock file; it may stay behind, the system releases the lock when its holder dies
 PIECE = 256  # rows parsed together: so few stay in the processor's cache
-MOST_TEXTS = 2**14  # of a column whose parsed values are kept
+MOST_TEXTS = 2**14  # the texts of a column with stored values
 WAIT_S = 0.5  # for another holder to let go, or to write its name
 
 
@@ -82,18 +82,20 @@ def set_torn_line_aside(path: Path) -> Path | None:
 
 
 def read(path: Path, record: type[Record]) -> list[Record]:
-    """Return the rows of a table. A missing file is an empty table.
-
-    Raises UserError with file, line and column for a wrong cell, and for an unknown header.
-    """
+    """Read a table; a missing file is empty. Raises UserError with file, line and column of a wrong cell or header."""
     return rows_of(record, columns(path, record))
 
 
 def read_some(path: Path, record: type[Record], names: Sequence[str], wanted: Container[Any]) -> list[Record]:
     """Return the rows with a ``wanted`` tuple of cells in the columns ``names``. Raises UserError as ``read`` does."""
-    found = columns(path, record)
-    are_wanted = [cells in wanted for cells in zip(*(found[name] for name in names), strict=True)]
-    return rows_of(record, {name: [*itertools.compress(cells, are_wanted)] for name, cells in found.items()})
+    return rows_of(record, _select(columns(path, record), names, wanted))
+
+
+def _select(columns: Columns, names: Sequence[str], wanted: Container[Any]) -> Columns:
+    are_wanted = [cells in wanted for cells in zip(*(columns[name] for name in names), strict=True)]
+    if all(are_wanted):  # a second list of each column would take as much memory again
+        return columns
+    return {name: [*itertools.compress(cells, are_wanted)] for name, cells in columns.items()}
 
 
 quick: Callable[[Path, type], Columns | None] | None = None
@@ -112,13 +114,10 @@ def columns(path: Path, record: type, only: Collection[str] = ()) -> Columns:
 
 
 def rows_of(record: type[Record], columns: Columns) -> list[Record]:
-    """Return columns as rows."""
     return [*map(record, *columns.values())]
 
 
-def numbered(
-    path: Path, record: type[Record], key: Sequence[str] = (), whole: bool = False
-) -> list[tuple[int, Record]]:
+def numbered(path: Path, record: type[Record], key: Sequence[str] = (), whole: bool = False) -> Numbered[Record]:
     """Return the rows with their last lines; with ``key`` only the first row per value of these columns.
 
     A torn last line is skipped, or refused in a table that must be ``whole``. A table written by hand may have one.
@@ -148,10 +147,9 @@ def _read_columns(
 
 
 def _check_header(header: Sequence[str], columns: Collection[str]) -> None:
-    counts = Counter(header)
-    problems = [f"duplicate column {quote(name)} in the header" for name in header if counts[name] > 1]
+    problems = [f"duplicate column {quote(name)} in the header" for name in header if header.count(name) > 1]
     problems += [f"unknown column {quote(name)}" for name in header if name not in columns]
-    problems += [f"the column {name!r} is missing" for name in columns if name not in counts]
+    problems += [f"the column {name!r} is missing" for name in columns if name not in header]
     if problems:
         remedy = "correct the header, or update this checkout if a newer version wrote the table"
         raise _RowError(problems[0], 1, remedy=remedy)
@@ -159,11 +157,8 @@ def _check_header(header: Sequence[str], columns: Collection[str]) -> None:
 
 def from_cells(
     path: Path, record: type[Record], header: Sequence[str], numbered_cells: Sequence[tuple[int, Sequence[str]]]
-) -> list[tuple[int, Record]]:
-    """Return the rows of parsed cells, as many as the header has, with their lines.
-
-    Raises UserError as ``read`` does.
-    """
+) -> Numbered[Record]:
+    """Parse cells, as many as the header has, to rows with their lines. Raises UserError as ``read`` does."""
     numbers = [line for line, _ in numbered_cells]
     try:
         _check_header(header, TABLES[record].columns)
@@ -176,14 +171,12 @@ def from_cells(
 def _parse(
     record: type, content: bytes, key: Sequence[str] = (), only: Collection[str] = ()
 ) -> tuple[list[int], Columns]:
-    """Return the columns in a table's bytes, and the lines of its rows. Raises _RowError for a wrong row."""
-    columns = TABLES[record].columns
-    text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline="")  # without a spreadsheet's mark
-    lines = csv.reader(text)
+    """Return the lines of the rows in a table's bytes, and the columns. Raises _RowError for a wrong row."""
+    lines = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""))  # "sig": a spreadsheet's mark
     numbers: list[int] = []
     try:
         header = next(lines, [])
-        _check_header(header, columns)
+        _check_header(header, TABLES[record].columns)
         value_of = itemgetter(*map(header.index, key)) if key else None
         places = [place for place, name in enumerate(header) if not only or name in only]
         pick = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
@@ -221,7 +214,7 @@ def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: I
     """Return the cells as values by column. Raises _RowError for a wrong cell."""
     columns, by_hand = TABLES[record].columns, TABLES[record].by_hand
     found: Columns = {name: [] for name in columns if name in header}  # in the order of the record's fields
-    known = {name: _ValueByText(columns[name], by_hand) for name in header}
+    values = {name: _ValueByText(columns[name], by_hand) for name in header}
     wrong: dict[str, _RowError] = {}
     rows, begin = iter(rows), 0
     while piece := [*itertools.islice(rows, PIECE)]:  # the texts of a whole table would take ten times its size
@@ -229,18 +222,17 @@ def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: I
             if name in wrong:
                 continue
             try:
-                found[name] += map(known[name].__getitem__, texts)
+                found[name] += map(values[name].__getitem__, texts)
             except ValueError as complaint:
-                place = next(place for place, text in enumerate(texts) if text not in known[name])
+                place = next(place for place, text in enumerate(texts) if text not in values[name])
                 wrong[name] = _RowError(f"the cell {complaint}", numbers[begin + place], name)
-            if len(known[name]) > MOST_TEXTS:  # few values recur
-                known[name].clear()
+            if len(values[name]) > MOST_TEXTS:  # few values recur
+                values[name].clear()
         begin += len(piece)
     for name in filter(wrong.__contains__, header):
         raise wrong[name]
     if hasattr(record, "problem"):  # a check across columns
-        checked: list[Any] = rows_of(record, found)
-        for line, row in zip(numbers, checked, strict=True):
+        for line, row in zip(numbers, rows_of(record, found), strict=True):
             name, problem = row.problem()
             if problem:
                 raise _RowError(problem, line, name)
@@ -252,10 +244,7 @@ def _header(record: type) -> str:
 
 
 def _encode(path: Path, record: type, rows: Iterable[Any]) -> bytes:
-    """Return new rows as a table's lines, with None as an empty cell.
-
-    Raises UnreadableError if ``read`` would refuse them.
-    """
+    """Return new rows as a table's lines. Raises UnreadableError if ``read`` would refuse them."""
     rows = list(rows)
     for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL):
         text = io.StringIO(newline="")
@@ -329,10 +318,10 @@ def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
     return [*(row for row in old if key(row) not in replaced), *new]
 
 
-def put(path: Path, record: type[Record], known: Sequence[Record], rows: Sequence[Record]) -> None:
-    """Append rows to the known rows of a table, or write it anew if they replace some."""
-    together = merged(known, rows)
-    if len(together) == len(known) + len(rows):
+def put(path: Path, record: type[Record], old: Sequence[Record], rows: Sequence[Record]) -> None:
+    """Append rows to the old rows of a table, or write it anew if they replace some."""
+    together = merged(old, rows)
+    if len(together) == len(old) + len(rows):
         append(path, record, rows)
     else:
         write(path, record, together)
@@ -346,18 +335,10 @@ class ChildTable(Generic[Record]):
         self._record, self._names, self._key = record, key, attrgetter(*key)
         self.owners: set[Any] | None = None  # the keys of rows with children, once ``put`` has looked
 
-    def of(self, rows: Collection[Any]) -> list[Record]:
-        """Return the children of these parent rows."""
-        return rows_of(self._record, self.columns_of(rows))
-
     def columns_of(self, rows: Collection[Any], only: Collection[str] = ()) -> Columns:
-        """Return the same children by column, or ``only`` some columns of them."""
+        """Return the children of these parent rows by column, or ``only`` some columns of them."""
         needed = {*self._names, *only} if only else ()
-        owners, found = set(map(self._key, rows)), columns(self.path, self._record, needed)
-        of_owners = [key in owners for key in zip(*(found[name] for name in self._names), strict=True)]
-        if all(of_owners):  # as nearly always: a second list of each column takes as much memory again
-            return found
-        return {name: [*itertools.compress(cells, of_owners)] for name, cells in found.items()}
+        return _select(columns(self.path, self._record, needed), self._names, set(map(self._key, rows)))
 
     def put(self, children: Sequence[tuple[Any, Sequence[Record]]]) -> None:
         """Add the children of some parent rows, replacing their earlier children."""

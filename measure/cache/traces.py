@@ -22,7 +22,7 @@ class StoredTrace(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The network, and the chip on which it ran."""
+        """The network and its chip."""
         first = self.devices[0]
         chip = first.chip or first.device_name or "an unknown chip"
         return f"{first.network or 'an unnamed network'} on {chip}"

@@ -5,7 +5,7 @@ the system's time. The profile gives the shares, the rounds of the cell the late
 ratio less 1, whatever the estimates in them.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -48,21 +48,13 @@ class ProfiledCell:
 
 
 def profiled_cell(
-    latency_s: float,
-    profile: "Profile",
-    operators: "Iterable[OperatorTime]",
-    layers: "Iterable[Layer]",
-    *,
-    threads: int | None,
-    clocks_hz: Iterable[float],
-    is_gpu: bool,
-) -> ProfiledCell | None:
-    """Return a cell's profile by kind of layer; None if the profile failed or saw no operator."""
-    kinds, flop_below, times = (
-        {},
-        defaultdict[str, defaultdict[str, int]](lambda: defaultdict(int)),
-        defaultdict[str, float](float),
-    )
+    latency_s: float, profile: Profile, operators: Iterable[OperatorTime], layers: Iterable[Layer], *,
+    threads: int | None, clocks_hz: Iterable[float], is_gpu: bool,
+) -> ProfiledCell | None:  # fmt: skip
+    """Summarise a cell's profile by kind of layer; None if the profile failed or saw no operator."""
+    kinds: dict[str, str] = {}
+    flop_below: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    times: defaultdict[str, float] = defaultdict(float)
     for layer in layers:
         kinds[layer.path] = layer.layer_kind
         parts = layer.path.split(".")
@@ -74,7 +66,7 @@ def profiled_cell(
         # One operator can run a whole module, as a fused encoder layer: its time belongs to the kind of most FLOP in it
         kind = kinds.get(path, OTHER)
         if kind == OTHER and path != "." and below and max(below.values()):
-            kind = max(below, key=lambda name: below[name])
+            kind = max(below, key=below.__getitem__)
         times[OPTIMISER if row.stage == UPDATE else kind] += row.time_s
     if profile.plain_s is None or not sum(times.values()):
         return None

@@ -80,7 +80,7 @@ class Side:
     """The measurements of one machine in one environment."""
 
     folder: Path
-    environment: "Environment"
+    environment: Environment
     cells: dict[Cell, Repeats]
     roofs: dict[RoofKernel, Repeats]
 
@@ -137,7 +137,7 @@ class ComparedRow:
         return values | {field.name: getattr(self, field.name) for field in fields(self)[3:]}
 
 
-def of_cell(rounds: "Rounds") -> Repeats:
+def of_cell(rounds: Rounds) -> Repeats:
     """Summarise the rounds of a cell."""
     run, timed = rounds.deciding, []
     for latencies in rounds.latencies:
@@ -148,7 +148,7 @@ def of_cell(rounds: "Rounds") -> Repeats:
     return replace(_merge(timed), input_shape=run.input_shape, flags=";".join(sorted(rounds.flags)) or None)
 
 
-def of_roof(rows: "Sequence[RoofMeasurement]") -> Repeats:
+def of_roof(rows: Sequence[RoofMeasurement]) -> Repeats:
     """Summarise the rounds of a roof kernel, at least one."""
     timed = [
         (row.latency_s, row.latency_low_s, row.latency_high_s, row.sample_count)
@@ -219,7 +219,7 @@ def common_variance(rows: Iterable[ComparedRow]) -> Spread:
 
 
 def inverse_trigamma(value: float) -> float:
-    """Return the x > 0 whose trigamma ψ'(x) is the value (> 0)."""
+    """Solve ψ'(x) = value for x > 0; ψ' is the trigamma function."""
     from scipy.optimize import brentq
     from scipy.special import polygamma
 

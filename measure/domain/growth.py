@@ -1,9 +1,8 @@
 """Compare the counts of two sides. Counts are exact, so no growth is noise."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 from measure.domain.workload_records import Workload
@@ -11,8 +10,8 @@ from measure.domain.workload_records import Workload
 GREW, SHRANK, SAME = "grew", "shrank", "same"
 
 
-def _sum(*columns: str) -> "Callable[[Workload], int | None]":
-    def add(row: "Workload") -> int | None:
+def _sum(*columns: str) -> Callable[[Workload], int | None]:
+    def add(row: Workload) -> int | None:
         values = [getattr(row, name) for name in columns]
         return None if None in values else sum(values)
 
@@ -20,7 +19,7 @@ def _sum(*columns: str) -> "Callable[[Workload], int | None]":
 
 
 # The compared quantities with their units. A training step is the forward and the backward pass.
-QUANTITIES: "dict[str, tuple[str, Callable[[Workload], int | None]]]" = {
+QUANTITIES: dict[str, tuple[str, Callable[[Workload], int | None]]] = {
     "parameters": ("", _sum("parameter_count")),
     "FLOP": ("FLOP", _sum("forward_flop")),
     "bytes": ("B", _sum("traffic_byte")),
@@ -64,7 +63,7 @@ class CountedRow:
         return f"{self.quantity} of {self.model} batch {self.batch} {self.precision}"
 
 
-def compare_counts(a: "Iterable[Workload]", b: "Iterable[Workload]") -> list[CountedRow]:
+def compare_counts(a: Iterable[Workload], b: Iterable[Workload]) -> list[CountedRow]:
     """Compare the workloads that both sides counted: growth first, the largest at the top.
 
     If the input shape changed, a workload is paired with the other side's only one of its model, batch and precision.
@@ -86,16 +85,14 @@ def compare_counts(a: "Iterable[Workload]", b: "Iterable[Workload]") -> list[Cou
     return sorted(found, key=rank)
 
 
-def _by_cell(rows: "Iterable[Workload]") -> "dict[tuple[Any, ...], dict[str, Workload]]":
-    key = attrgetter("model", "batch", "precision")
-
-    def full(row: "Workload") -> tuple[Any, ...]:
-        return *key(row), row.autocast or ""
-
-    return {cell: {row.input_shape: row for row in each} for cell, each in groupby(sorted(rows, key=full), key=full)}
+def _by_cell(rows: Iterable[Workload]) -> dict[tuple[Any, ...], dict[str, Workload]]:
+    found: defaultdict[tuple[Any, ...], dict[str, Workload]] = defaultdict(dict)
+    for row in rows:
+        found[row.model, row.batch, row.precision, row.autocast][row.input_shape] = row
+    return found
 
 
-def _rows(a: "Workload", b: "Workload") -> list[CountedRow]:
+def _rows(a: Workload, b: Workload) -> list[CountedRow]:
     if a.status != "ok":
         return []
     about = a.model, a.batch, a.precision, a.autocast

@@ -29,7 +29,7 @@ class CellWork:
     attainable_flop_per_s: float | None
     bound: str | None
     uncounted: list[str] = field(default_factory=list)  # operators without a formula; ``flop`` leaves them out
-    path: str | None = None  # ``one run`` if values decide what runs
+    path: str | None = None  # ``one run`` if values decide which operators run
 
 
 def uncounted_names(workload: Workload) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from measure.domain.words import shape_name
 from measure.errors import UserError
 
-IMAGE = (3, 224, 224)  # a colour image of the size at which ImageNet's classifiers are compared
+IMAGE = (3, 224, 224)  # a colour image of the usual size for comparing ImageNet's classifiers
 SOUND = (16000,)  # one second at 16 kHz, the rate of speech recognition
 SPEECH = (10 * SOUND[0],)  # ten seconds of sound, a usual clip
 OWN = "own"  # the source and the family of a user's own model

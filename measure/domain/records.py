@@ -22,7 +22,7 @@ from measure.domain.schema import (
     several,
     some_of,
     table,
-)
+)  # fmt: skip
 from measure.domain.words import (
     BURST,
     EIGHT_BITS,
@@ -33,7 +33,7 @@ from measure.domain.words import (
     ROOF_KERNELS,
     STREAM_ARRAYS,
     SUSTAINED,
-)
+)  # fmt: skip
 
 CELL = ("environment_id", *Cell._fields)
 ROUND = (*CELL, "round")
@@ -67,7 +67,7 @@ class Environment:
     torch: Annotated[str | None, "version of torch; empty if it measured nothing"]
     torchvision: Annotated[str | None, "version of torchvision"]
     torchaudio: Annotated[str | None, "version of torchaudio"]
-    recorded_at: Annotated[str, "the UTC time at which this environment was first seen"]
+    recorded_at: Annotated[str, "the UTC time when this environment was first seen"]
     cpu_vendor: Annotated[str | None, "the processor's vendor; on Arm its implementer"] = None
     cpu_family: Annotated[int | None, Column("number of its family; on Arm its architecture", NUMBER)] = None
     cpu_model: Annotated[int | None, Column("number of its model; on Arm its part", NUMBER)] = None
@@ -82,8 +82,8 @@ class Environment:
     @property
     def label(self) -> str:
         """The machine and its software, as commands print them."""
-        known = [f"{self.threads} threads, torch {self.torch}"] if self.torch else []
-        return f"{self.name} ({', '.join([self.device, *known])})"
+        software = f", {self.threads} threads, torch {self.torch}" if self.torch else ""
+        return f"{self.name} ({self.device}{software})"
 
 
 @table(f"{MACHINE}/roofs.csv", key=("environment_id", "roof_kernel", "precision", "size", "pace", "round"))

@@ -59,8 +59,8 @@ class Roof:
     flop_per_s: Mapping[str, float]
     byte_per_s: float | None
     load: float = 0.0
-    arithmetic: "Mapping[str, RoofMeasurement]" = field(default_factory=dict, compare=False)
-    stream: "RoofMeasurement | None" = field(default=None, compare=False)
+    arithmetic: Mapping[str, RoofMeasurement] = field(default_factory=dict, compare=False)
+    stream: RoofMeasurement | None = field(default=None, compare=False)
 
     def at(self, precision: str) -> Roofline | None:
         """Return the roofline at a precision; None without a peak or a bandwidth."""
@@ -68,12 +68,12 @@ class Roof:
         return None if peak is None or self.byte_per_s is None else Roofline(peak, self.byte_per_s)
 
 
-def is_loaded(row: "RoofMeasurement") -> bool:
+def is_loaded(row: RoofMeasurement) -> bool:
     """Return whether other programs used so much of the processor that a kernel's time says little."""
     return row.load is not None and row.load >= LOAD
 
 
-def merge_rounds(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
+def merge_rounds(rows: Iterable[RoofMeasurement]) -> list[RoofMeasurement]:
     """Merge the rounds of a roof kernel at one size and pace: the median latency of the rows with a result.
 
     A row has the interval of its rounds, ``round`` is their number, ``load`` the largest. Rows that other programs
@@ -101,7 +101,7 @@ def merge_rounds(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
     return [*merged, *single]
 
 
-def machine_roof(rows: "Iterable[RoofMeasurement]") -> Roof:
+def machine_roof(rows: Iterable[RoofMeasurement]) -> Roof:
     """Return the roof of a machine in one environment: the fastest sustained arithmetic, and stream with rounds."""
     arithmetic: dict[str, RoofMeasurement] = {}
     stream: RoofMeasurement | None = None
@@ -120,12 +120,12 @@ def machine_roof(rows: "Iterable[RoofMeasurement]") -> Roof:
     )
 
 
-def flop_per_s(row: "RoofMeasurement") -> float:
+def flop_per_s(row: RoofMeasurement) -> float:
     """Return the rate of a roof kernel's arithmetic, 0 without a result."""
     return row.flop / (row.latency_s or inf)
 
 
-def byte_per_s(row: "RoofMeasurement") -> float:
+def byte_per_s(row: RoofMeasurement) -> float:
     """Return the rate of a roof kernel's traffic, 0 without a result."""
     return row.byte / (row.latency_s or inf)
 

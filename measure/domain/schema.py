@@ -39,8 +39,8 @@ class Form:
 
 
 def one_of(words: Iterable[str]) -> Form:
-    known = tuple(words)
-    return Form(known.__contains__, f"one of {', '.join(known)}", known)
+    words = tuple(words)
+    return Form(words.__contains__, f"one of {', '.join(words)}", words)
 
 
 def some_of(words: Sequence[str], sign: str, alone: Iterable[str] = ()) -> Form:
@@ -166,18 +166,18 @@ InputShape = Annotated[str, Column("the shape of one input, without the batch", 
 Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
 Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
 Capability = Annotated[str | None, "the GPU's compute capability"]
-Autocast = Annotated[str | None, Column("the device whose autocast sets operators' precisions", form=DEVICE)]
+Autocast = Annotated[str | None, Column("the device of the autocast that sets operators' precisions", form=DEVICE)]
 Phase = Annotated[str, Column("a forward pass, a training step or its stage", form=one_of((INFERENCE, STEP, *STAGES)))]
 Variant = Annotated[str, Column("how the network is run", form=some_of((*NAMES, *OPTIMIZERS), "+", (EAGER,)))]
 Round = Annotated[int, Column("counts the rounds of a cell from 0", NUMBER)]
 Status = Annotated[
     str, Column("how it ended; after `killed`, or by another version, the next run tries again", form=STATUSES)
 ]
-Reason = Annotated[str | None, "why the status is not `ok`, or what to know of a count"]
-Session = Annotated[str | None, "the UTC time at which the command began; it measures its cells in one random order"]
+Reason = Annotated[str | None, "why the status is not `ok`, or a remark on a count"]
+Session = Annotated[str | None, "the UTC time of the command's start; it measures its cells in one random order"]
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
 Version = Annotated[str | None, "the version of Roofwright, with the commit in a clone"]
-Code = Annotated[str | None, "hash of what an own model runs and of its source, or of an own configuration"]
+Code = Annotated[str | None, "hash of an own model's operators and source, or of an own configuration"]
 Load = Annotated[float | None, Column("share of the cores that other programs used meanwhile", NUMBER, most=1)]
 
 LayerKind = Annotated[str, Column("the kind of layer", form=one_of(LAYER_KINDS))]

@@ -103,7 +103,7 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     """Return the median of the rounds' medians with its interval; a single round has the interval of its own median,
     and two have none: Student's would be 16 standard errors wide, and span decades where they differ.
 
-    Samples of a round share a process and its minutes. So the interval is that of the mean over rounds of their
+    Samples of a round share a process and its minutes. So the interval is for the mean over rounds of their
     medians' logarithms (disturbances are relative), by the bootstrap of hierarchical data, which draws rounds whole:
     drawing samples too would count their spread twice (A. C. Davison and D. V. Hinkley, Bootstrap Methods and their
     Application (1997), section 3.8). Its standard error has a closed form. Percentiles of few rounds are too narrow:

@@ -50,7 +50,7 @@ class StepPart:
 
 
 def step_parts(
-    operators: "Iterable[TraceOperator]", roof: Roof | None, name: "Callable[[TraceOperator], str]"
+    operators: Iterable[TraceOperator], roof: Roof | None, name: Callable[[TraceOperator], str]
 ) -> list[StepPart]:
     """Return the parts of a step by name, the longest first. Kernels of no step are left out.
 

@@ -85,6 +85,6 @@ class TraceOperator:
     gap_s: Annotated[float, Column("time that the device was idle before them", most=DAY_S)]
     flop: Annotated[int | None, "products, convolutions and attention"]
     other_flop: Annotated[int | None, "other arithmetic"]
-    recompute_flop: Annotated[int | None, "what the backward pass computes again"]
+    recompute_flop: Annotated[int | None, "FLOP that the backward pass computes again"]
     byte: Annotated[int | None, "bytes that the calls read and write, each tensor once"]
     kernel: Annotated[str | None, "the kernel with the most time"]

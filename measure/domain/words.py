@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}  # the precisions that are counted, with the bytes of one element
-TF32 = "tf32"  # the format in which NVIDIA's tensor cores may multiply what is stored as fp32
+TF32 = "tf32"  # a format of NVIDIA's tensor cores: they may multiply numbers in it that are stored as fp32
 PRECISIONS = ("fp32", TF32, "fp16", "bf16")  # the precisions that a user can ask for
 FP8, INT8 = EIGHT_BITS = ("fp8", "int8")  # the precisions of 8 bits: only matrix products are measured in them
-FULL_PRECISION = "fp32"  # the precision of published models, from which others are cast
+FULL_PRECISION = "fp32"  # the precision of published models; others are cast from it
 
 INFERENCE, EAGER = "inference", "eager"  # the phase and variant of a plain run: a forward pass, not compiled
 STEP = "step"  # the phase of a whole training step

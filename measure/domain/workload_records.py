@@ -39,7 +39,7 @@ class Workload:
     buffer_byte: Annotated[int | None, "bytes of the buffers, such as running means"] = None
     input_byte: Annotated[int | None, "bytes of the inputs"] = None
     untouched_byte: Annotated[
-        int | None, "of parameters and inputs what inference cannot touch: table rows beyond its lookups, unused layers"
+        int | None, "parameters and inputs that inference cannot touch: table rows beyond its lookups, unused layers"
     ] = None
     output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
     activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None
@@ -65,7 +65,7 @@ class Workload:
     path: Annotated[
         str | None,
         Column(
-            "`one run`: values decide what runs, so all counts are those of one run with random inputs and weights",
+            "`one run`: values decide which operators run; all counts are from one run with random inputs and weights",
             form=one_of([ONE_RUN]),
         ),
     ] = None

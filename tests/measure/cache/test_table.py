@@ -71,9 +71,9 @@ def test_a_hostile_table_is_read_or_refused_in_a_sentence(tmp_path_factory, chan
     try:
         rows = table.read(path, Run)
     except UserError as problem:
-        said = str(problem)
-        assert said.startswith(str(path))
-        assert said.count("; ") >= 1
+        message = str(problem)
+        assert message.startswith(str(path))
+        assert "; " in message
     else:
         assert all(row.batch >= 1 and row.status == "ok" for row in rows)
 
@@ -163,15 +163,19 @@ def test_a_file_without_a_complete_line_is_no_empty_table(path, damaged):
 
 def test_requested_rows_are_replaced_where_the_old_ones_were(path):
     parts = ChildTable(path, Sample, ROUND)
+
+    def children(*parents):
+        return table.rows_of(Sample, parts.columns_of([run(name) for name in parents]))
+
     parts.put([(run("a"), samples(2, "a")), (run("b"), samples(1, "b"))])
-    assert parts.of([run("b")]) == samples(1, "b")
-    assert parts.of([]) == []
+    assert children("b") == samples(1, "b")
+    assert children() == []
     append(path, Sample, samples(2, "a"))  # as two folders that were joined by hand: both are replaced
     parts.put([(run("c"), samples(1, "c")), (run("a"), samples(1, "a"))])
-    assert [row.model for row in parts.of([run("a"), run("b"), run("c")])] == ["a", "b", "c"]
+    assert [row.model for row in children("a", "b", "c")] == ["a", "b", "c"]
     for own in ([], samples(3, "c")):  # they come back after there were none
         parts.put([(run("c"), own)])
-        assert parts.of([run("c")]) == own
+        assert children("c") == own
 
 
 @pytest.mark.parametrize("only", [("latency_s",), ("latency_s", "model"), ("sample", "round", "clock_hz")])
