@@ -232,7 +232,8 @@ def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: I
     for name in filter(wrong.__contains__, header):
         raise wrong[name]
     if hasattr(record, "problem"):  # a check across columns
-        for line, row in zip(numbers, rows_of(record, found), strict=True):
+        checked: list[Any] = rows_of(record, found)
+        for line, row in zip(numbers, checked, strict=True):
             name, problem = row.problem()
             if problem:
                 raise _RowError(problem, line, name)

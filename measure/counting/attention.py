@@ -30,6 +30,8 @@ ATTENTION = (
 # the starts of the sequences. The values of the starts decide their work.
 BY_TOKENS = ("_flash_attention", "_efficient_attention", "_cudnn_attention", "torch_attn._varlen_attn")
 
+NO_COMPILER = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"  # a setting in torch's module of flex_attention
+
 
 def lacks_memory(tensor: torch.Tensor) -> bool:
     return tensor.is_meta or isinstance(tensor, FakeTensor)
@@ -159,7 +161,7 @@ def _whole_flex_attention() -> AbstractContextManager[Any]:
 
     Its blocks save nothing here, as a causal mask does not. Changes to each score are left out, as adding a mask is.
     """
-    if not hasattr(flexible, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"):  # a version with other names
+    if not hasattr(flexible, NO_COMPILER):  # a version with other names
         return nullcontext()
     plain, check_device = vars(flexible)["flex_attention_hop"], vars(flexible)["_validate_device"]
 
@@ -175,8 +177,8 @@ def _whole_flex_attention() -> AbstractContextManager[Any]:
         if not any(map(lacks_memory, tensors)):
             check_device(*tensors)
 
-    names = {"flex_attention_hop": whole, "_validate_device": check, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True}
-    return patch.multiple(flexible, **names)
+    changes: dict[str, Any] = {"flex_attention_hop": whole, "_validate_device": check, NO_COMPILER: True}
+    return patch.multiple(flexible, **changes)
 
 
 def _nested_attention(query: Any, key: Any, value: Any, is_causal: bool, scale: float | None) -> Any:

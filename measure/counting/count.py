@@ -242,22 +242,20 @@ def explain(problem: Exception) -> Exception:
         return NotImplementedError(f"operator {found[1]}: {why}")
     if isinstance(problem, (MemoryError, LimitError)) or not place:
         return problem
+    reads = "tensor subclass" in text or "data is not allocated" in text or "_local_scalar_dense" in place
     if "active drivers" in text:
         why = "a Triton kernel needs a GPU; wrap it with torch.library.triton_op and give that a fake (register_fake)"
-        return NotImplementedError(f"{place}: {why}")
-    if "no fake impl" in text or (type(problem).__name__ == "UnsupportedOperatorException" and "nested" not in place):
+    elif "no fake impl" in text or (type(problem).__name__ == "UnsupportedOperatorException" and "nested" not in place):
         why = "torch cannot tell its output without running it; give it one with torch.library.register_fake"
-        return NotImplementedError(f"{place}: {why}")
-    reads = "tensor subclass" in text or "data is not allocated" in text or "_local_scalar_dense" in place
-    if type(problem).__name__ in DEPENDS_ON_VALUES or reads:
-        if "operator _nested" in place:
-            why = "its nested tensors have torch's old layout; make them with layout=torch.jagged, or pad"
-            return NotImplementedError(f"{place}: {why}")
-        return ValuesDecideError(f"{place}: {READS_VALUES}; decide by shapes, or pass a Python number")
-    kind, _, short = in_short(problem).rstrip(".").partition(": ")
-    if isinstance(problem, NotImplementedError):
-        return NotImplementedError(f"{place}: {short}")
-    return RuntimeError(f"{place}: {short}" if kind == "RuntimeError" else f"{place}: {kind}: {short}")
+    elif type(problem).__name__ in DEPENDS_ON_VALUES or reads:
+        if "operator _nested" not in place:
+            return ValuesDecideError(f"{place}: {READS_VALUES}; decide by shapes, or pass a Python number")
+        why = "its nested tensors have torch's old layout; make them with layout=torch.jagged, or pad"
+    else:
+        kind, _, why = in_short(problem).rstrip(".").partition(": ")
+        if not isinstance(problem, NotImplementedError):
+            return RuntimeError(f"{place}: {why}" if kind == "RuntimeError" else f"{place}: {kind}: {why}")
+    return NotImplementedError(f"{place}: {why}")
 
 
 # The exceptions of torch's fake tensors if an operator's output, or its shape, depends on values.
@@ -324,7 +322,7 @@ def count_network(
 
     if decided:
         drawn = "random draws decide what runs; counted is the most of three runs: ordinary, lowest and highest draws"
-        columns["reason"] = f"{columns['reason']}; {drawn}" if columns["reason"] else drawn
+        columns["reason"] = "; ".join(filter(None, (columns["reason"], drawn)))
 
     # Operators without a formula, as name:calls:share of the bytes that inference and the backward pass move.
     once = [record for stage, record in passes.items() if stage != FORWARD]

@@ -323,7 +323,7 @@ register_other_flop(
         "searchsorted": lambda sorted_sequence, out: _comparisons(out.numel(), _length(sorted_sequence, -1)),
         "bucketize": lambda boundaries, out: _comparisons(out.numel(), boundaries.numel()),
         # A comparison for each bound.
-        "clamp clamp_min clamp_max": lambda input, out, min=None, max=None: (
+        "clamp clamp_min clamp_max": lambda out, min=None, max=None: (
             ((min is not None) + (max is not None)) * out.numel()
         ),
         # The sum (n - m) and a division for each of m results.

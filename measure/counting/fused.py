@@ -221,22 +221,6 @@ def _steps(inputs: Any) -> int:
     return int(inputs.numel() // inputs.shape[-1])
 
 
-@formula("mkldnn_rnn_layer")
-def mkldnn_layer(input: Any, weight0: Any, weight1: Any, mode: int, hidden_size: int, has_biases: bool) -> Work:
-    steps = _steps(input)
-    products = 2 * steps * _matrices((weight0, weight1))
-    return Work(products, _scalars(CUDNN_MODES[mode], steps * hidden_size, has_biases))
-
-
-@formula("mkldnn_rnn_layer_backward")
-def mkldnn_layer_backward(
-    input: Any, weight1: Any, weight2: Any, mode: int, hidden_size: int, has_biases: bool
-) -> Work:
-    steps = _steps(input)
-    products = 4 * steps * _matrices((weight1, weight2))
-    return Work(products, _scalars(CUDNN_MODES[mode], steps * hidden_size, has_biases, steps))
-
-
 @formula("_cudnn_rnn", "miopen_rnn")
 def recurrent(
     input: Any, weight: Any, weight_stride0: int, mode: int, hidden_size: int, num_layers: int, bidirectional: bool
@@ -265,6 +249,19 @@ def recurrent_backward(
         layers = range(0 if for_input else 1, num_layers)
         other += steps * sum(weight[layer * directions * weight_stride0].shape[1] for layer in layers)
     return Work(2 * steps * products, other)
+
+
+@formula("mkldnn_rnn_layer")
+def mkldnn_layer(input: Any, weight0: Any, weight1: Any, mode: int, hidden_size: int, has_biases: bool) -> Work:
+    return recurrent(input, (weight0, weight1), 4 if has_biases else 2, mode, hidden_size, 1, False)
+
+
+@formula("mkldnn_rnn_layer_backward")
+def mkldnn_layer_backward(
+    input: Any, weight1: Any, weight2: Any, mode: int, hidden_size: int, has_biases: bool
+) -> Work:
+    layer = (input, (weight1, weight2), 4 if has_biases else 2, mode, hidden_size, 1, False)
+    return recurrent_backward(*layer, output_mask=(True,) * 4)
 
 
 @formula("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell")

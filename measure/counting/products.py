@@ -124,10 +124,7 @@ def activated_product(mat1: Any, mat2: Any, beta: float, alpha: float, use_gelu:
 
 @formula("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2")
 def grouped_product(input: Any, mat2: Any, bias: Any, out: Any) -> Work:
-    """The rows, the columns or the summands are split into groups with a matrix each, and take part once.
-
-    Two stacks of matrices are a product for each pair.
-    """
+    """Groups split the rows, the columns or the summands, and each takes part once. Stacks of matrices go by pairs."""
     stacked = input.shape[0] if input.dim() == mat2.dim() == 3 else 1
     flop = 2 * stacked * input.shape[-2] * input.shape[-1] * mat2.shape[-1]
     return Work(flop, 0 if bias is None else out.numel())
@@ -244,10 +241,10 @@ def _cubes(share: float, matrix: Any) -> int:
     return round(share * math.prod(matrix.shape[:-2]) * matrix.shape[-1] ** 3)
 
 
-def _orthogonal(matrix: Any) -> int:
+def _orthogonal(input: Any) -> int:
     """Count Householder's reflections of m rows and n columns: 2 k² (longer side - k / 3) for the shorter side k."""
-    short, long = sorted(matrix.shape[-2:])
-    return round(math.prod(matrix.shape[:-2]) * 2 * short**2 * (long - short / 3))
+    short, long = sorted(input.shape[-2:])
+    return round(math.prod(input.shape[:-2]) * 2 * short**2 * (long - short / 3))
 
 
 def _solved(factor: Any, solution: Any, triangles: int = 1) -> int:
@@ -274,7 +271,7 @@ register_other_flop(
         "_cholesky_solve_helper": lambda a, out: _solved(a, out, 2),
         "linalg_lu_solve linalg_ldl_solve": lambda factor, out: _solved(factor, out, 2),
         "_linalg_solve_ex": lambda a, out: _cubes(2 / 3, a) + _solved(a, out[0], 2),
-        "geqrf linalg_householder_product": lambda input: _orthogonal(input),
+        "geqrf linalg_householder_product": _orthogonal,
         # As many operations again form the orthogonal factor.
         "linalg_qr": lambda a, mode: _orthogonal(a) * (1 if mode == "r" else 2),
     }

@@ -1,8 +1,8 @@
 """FLOP of operators that look at places of an image: pooling, interpolation, and sampling between its elements.
 
 A window is cut at the border: padding is neither compared nor added. A place that is sampled is computed once for all
-channels. In the comments p is the number of places, n that of values: a place's value in one channel. A line
-``a + w (b - a)`` takes 3 operations.
+channels. The comments count p places and n values: a place's value in one channel. A line ``a + w (b - a)`` takes 3
+operations.
 """
 
 import math
@@ -15,9 +15,9 @@ from measure.counting.formulas import Work, formula, register_other_flop
 def _pooled(
     dimensions: int, inputs: Any, out: Any, window: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1
 ) -> int:
-    """Count the elements in all windows over the last ``dimensions``. Without a stride it is the window's size.
+    """Count the elements in all windows over the last ``dimensions``. The stride's default is the window's size.
 
-    Options are a number, or a list of one for all dimensions or of one for each.
+    An option is a number, or a list of a number for all dimensions or for each.
     """
     along = []
     for dimension in range(-dimensions, 0):
@@ -32,9 +32,7 @@ def _pooled(
 
 
 def _adaptively_pooled(dimensions: int, inputs: Any, out: Any) -> int:
-    """Count the same for an adaptive pooling. Window i of m over n elements goes from floor(i n / m) to
-    ceil((i + 1) n / m), so windows may overlap.
-    """
+    """Count the same for an adaptive pooling: window i of m over n elements is floor(i n/m) to ceil((i + 1) n/m)."""
 
     def total(size: int, outputs: int) -> int:
         return sum(-(-(place + 1) * size // outputs) - place * size // outputs for place in range(outputs))
@@ -44,7 +42,7 @@ def _adaptively_pooled(dimensions: int, inputs: Any, out: Any) -> int:
 
 
 def _poolings(d: int) -> dict[str, Callable[..., int]]:
-    """Return the counts of the poolings over ``d`` dimensions, with or without a batch in front."""
+    """Make the counts of the poolings over ``d`` dimensions, with or without a batch in front."""
 
     def largest(input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, out: Any) -> int:
         """A comparison less than a window has elements."""
@@ -81,8 +79,8 @@ CHOOSING = (
     "max_pool{}d_with_indices", "adaptive_max_pool{}d", "fractional_max_pool{}d", "mkldnn_max_pool{}d",
 )  # fmt: skip
 REPEATING = ("upsample_nearest{}d", "_upsample_nearest_exact{}d", "reflection_pad{}d", "replication_pad{}d")
-_adding = [f"{name.format(d)}_backward" for names, ds in ((CHOOSING, (2, 3)), (REPEATING, (1, 2, 3))) for name in names
-           for d in ds]  # fmt: skip
+_adding = [f"{name.format(d)}_backward" for name in CHOOSING for d in (2, 3)]
+_adding += [f"{name.format(d)}_backward" for name in REPEATING for d in (1, 2, 3)]
 register_other_flop(
     {
         " ".join(_adding): lambda grad_output: grad_output.numel(),
@@ -120,7 +118,7 @@ def _smoothed_taps(size: int, outputs: int, reach: int, align_corners: bool, sca
 
 
 def _smoothing(reach: int) -> dict[str, Callable[..., int]]:
-    """Return the counts of an interpolation without aliases: lines along the width, and then along the height."""
+    """Make the counts of an interpolation without aliases: lines along the width, and then along the height."""
 
     def taps(sizes: Any, outputs: Any, align_corners: bool, scales: tuple[float | None, float | None]) -> Any:
         return (_smoothed_taps(sizes[place], outputs[place], reach, align_corners, scales[place]) for place in (-2, -1))
@@ -179,35 +177,25 @@ SAMPLINGS = {  # by the number of coordinates and the mode
 }
 
 
-def _places_of(grid: Any) -> int:
-    return int(grid.numel() // grid.shape[-1])
+@formula("grid_sampler_2d", "grid_sampler_3d", "_grid_sampler_2d_cpu_fallback", "cudnn_grid_sampler")
+def grid_sampler(grid: Any, out: Any, interpolation_mode: int = LINEAR) -> Work:
+    cost, places = SAMPLINGS[grid.shape[-1], interpolation_mode], grid.numel() // grid.shape[-1]
+    return Work(0, cost.place * places + cost.value * out.numel())
 
 
-@formula("grid_sampler_2d", "grid_sampler_3d", "_grid_sampler_2d_cpu_fallback")
-def grid_sampler(grid: Any, interpolation_mode: int, out: Any) -> Work:
-    cost = SAMPLINGS[grid.shape[-1], interpolation_mode]
-    return Work(0, cost.place * _places_of(grid) + cost.value * out.numel())
-
-
-@formula("grid_sampler_2d_backward", "grid_sampler_3d_backward", "_grid_sampler_2d_cpu_fallback_backward")
+@formula(
+    "grid_sampler_2d_backward", "grid_sampler_3d_backward", "_grid_sampler_2d_cpu_fallback_backward",
+    "cudnn_grid_sampler_backward",
+)  # fmt: skip
 def grid_sampler_backward(
-    grad_output: Any, grid: Any, interpolation_mode: int, output_mask: Sequence[bool] = (True, True)
+    grad_output: Any, grid: Any, interpolation_mode: int = LINEAR, output_mask: Sequence[bool] = (True, True)
 ) -> Work:
     """Count the places again, and the gradients of input and grid that the mask asks for."""
-    cost, places, values = SAMPLINGS[grid.shape[-1], interpolation_mode], _places_of(grid), grad_output.numel()
+    cost, places = SAMPLINGS[grid.shape[-1], interpolation_mode], grid.numel() // grid.shape[-1]
+    values = grad_output.numel()
     for_input = (cost.input_place * places + cost.input_value * values) * output_mask[0]
     for_grid = (cost.grid_place * places + cost.grid_value * values) * output_mask[1]
     return Work(0, cost.place * places + for_input + for_grid)
-
-
-@formula("cudnn_grid_sampler")
-def cudnn_sampler(grid: Any, out: Any) -> Work:
-    return grid_sampler(grid, LINEAR, out)
-
-
-@formula("cudnn_grid_sampler_backward")
-def cudnn_sampler_backward(grad_output: Any, grid: Any) -> Work:
-    return grid_sampler_backward(grad_output, grid, LINEAR)
 
 
 @formula("affine_grid_generator", "cudnn_affine_grid_generator")
@@ -226,7 +214,7 @@ def affine_grid_backward(grad_output: Any) -> Work:
 
 
 def _in_bins(regions: Any, height: int, width: int, ratio: int) -> tuple[int, int]:
-    """Return the places in a bin, and in all bins of all regions."""
+    """Count the places in a bin, and in all bins of all regions."""
     if ratio <= 0:
         raise LookupError("the number of places depends on values")
     return ratio**2, len(regions) * height * width * ratio**2
@@ -249,9 +237,8 @@ register_other_flop(
     {
         "torchvision::roi_align torchvision::ps_roi_align": _binned,
         "torchvision::_roi_align_backward torchvision::_ps_roi_align_backward": _binned_backward,
-        "torchvision::_roi_pool_backward": lambda grad_output: (
-            grad_output.numel()
-        ),  # an addition each, to the largest of its bin
+        # An addition for each gradient, to the largest element of its bin.
+        "torchvision::_roi_pool_backward": lambda grad_output: grad_output.numel(),
     }
 )
 
@@ -262,7 +249,7 @@ register_other_flop(
 
 
 def _sampled(weight: Any, offset: Any, channels: int) -> tuple[int, int]:
-    """Return the places that a deformable convolution samples, and the values that its input's channels have there."""
+    """Count the places that a deformable convolution samples, and the values of its input's channels there."""
     taps, outputs = math.prod(weight.shape[2:]), len(offset) * math.prod(offset.shape[2:])
     return offset.numel() // 2, outputs * taps * channels
 
