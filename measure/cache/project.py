@@ -36,7 +36,7 @@ def read_both(record: type[Record], data: Path) -> list[Record]:
     return rows
 
 
-def kept_by_hand(record: type, data: Path) -> Path:
+def curated_file(record: type, data: Path) -> Path:
     """Return the path of a table kept by hand: the data folder's own, else this project's."""
     own = file_of(record, data)
     return own if own.exists() else file_of(record, project_folder() / "data")

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 
 from measure.cache.folders import Workloads
-from measure.cache.project import kept_by_hand
+from measure.cache.project import curated_file
 from measure.counting.count import VERSION
 from measure.domain.chips import fold_name
 from measure.domain.models import DECODE, ENCODE, OWN, Model
@@ -97,7 +97,7 @@ def main(asked: argparse.Namespace) -> int:
     devices = _devices(asked.data, asked.chip, asked.precision)
     if asked.known and len(devices) > 1:
         raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
-    fitted = kept_by_hand(Coefficient, asked.data).parents[1]  # the project's, whole, where this cache has no fit
+    fitted = curated_file(Coefficient, asked.data).parents[1]  # the project's, whole, where this cache has no fit
     predictor, phase = Predictor.read(fitted), STEP if asked.training else INFERENCE
     host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
     counted = _counted(asked.data)

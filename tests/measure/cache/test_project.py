@@ -3,18 +3,18 @@ from dataclasses import replace
 from helpers.places import ROOT
 
 from measure.cache import table
-from measure.cache.project import kept_by_hand, read_both
+from measure.cache.project import curated_file, read_both
 from measure.domain.schema import file_of
 from measure.predicting.records import Coefficient
 from measure.published.records import Chip
 
 
 def test_a_table_of_the_data_folder_comes_before_this_projects(tmp_path):
-    assert kept_by_hand(Coefficient, tmp_path) == ROOT / "data" / "prediction" / "coefficients.csv"
+    assert curated_file(Coefficient, tmp_path) == ROOT / "data" / "prediction" / "coefficients.csv"
     own = tmp_path / "prediction" / "coefficients.csv"
     own.parent.mkdir()
     own.touch()
-    assert kept_by_hand(Coefficient, tmp_path) == own
+    assert curated_file(Coefficient, tmp_path) == own
 
 
 def test_chips_of_the_data_folder_join_the_projects(tmp_path):
