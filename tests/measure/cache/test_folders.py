@@ -71,7 +71,7 @@ def put_step(folder, status="ok", count=2):
     folder.put_run(run(phase="step", status=status), samples(count, phase="step"), stages)
 
 
-def test_a_step_is_kept_with_its_stages_and_replaced_with_them(folder):
+def test_a_step_is_written_and_replaced_with_its_stages(folder):
     folder.put_run(run(), samples(1))
     put_step(folder)
     put_step(folder, count=3)
@@ -87,17 +87,17 @@ def test_stages_without_their_step_are_ignored_and_replaced(folder, again):
     path = folder.folder / "runs.csv"
     *others, whole = path.read_text().splitlines(keepends=True)
     path.write_text("".join(others) + whole[:20])  # as if killed before the last line was complete
-    said = []
-    with folder.locked(said.append):
+    messages = []
+    with folder.locked(messages.append):
         assert folder.rows(Run) == folder.rows(Sample) == []
-    assert [line.rpartition(" ")[2] for line in said] == [f"{path}.torn"]  # the torn line is set aside, and named
+    assert [line.rpartition(" ")[2] for line in messages] == [f"{path}.torn"]  # the torn line is set aside, and named
     put_step(again, count=1)
     assert [row.phase for row in again.rows(Run)] == [*STAGES, "step"]
     assert len(again.rows(Sample)) == 4
     assert path.read_text().count("\n") == 1 + 4
 
 
-def test_an_environment_is_kept_once_and_its_newest_row_counts(tmp_path, folder):
+def test_an_environment_is_written_once_and_the_newest_counts(tmp_path, folder):
     with pytest.raises(UserError, match=r"box/machine\.csv has no environment"):
         folder.newest_environment()
     newer = replace(ENVIRONMENT, environment_id="e2", recorded_at="2026-02-01")

@@ -55,17 +55,17 @@ def test_a_silent_holder_is_another_process(tmp_path):
 
 
 def refused(folder):
-    """What both ways to lock a folder say."""
-    said = set()
+    """The reason that both ways to lock a folder give."""
+    reasons = set()
     for lock in (locked(folder), in_turn(folder)):
         with pytest.raises(UserError, match=f"^{folder}/.lock: cannot be locked ") as caught, lock:
             pass
-        said.add(str(caught.value).partition("(")[2].partition(")")[0])
-    (reason,) = said
+        reasons.add(str(caught.value).partition("(")[2].partition(")")[0])
+    (reason,) = reasons
     return reason
 
 
-def test_what_cannot_be_locked_is_said_and_is_no_holder(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_locked_is_refused_and_intact(tmp_path, monkeypatch):
     (tmp_path / "folder" / NAME).mkdir(parents=True)
     assert refused(tmp_path / "folder") == "Is a directory"
     (tmp_path / "precious").write_text("thesis")

@@ -41,7 +41,7 @@ def cases():
     # 8 heads of queries on 2 of keys, 5 tokens: 200 scores in 40 rows.
     yield case(FUSED, meta(1, 8, 5, 4), *[meta(1, 2, 5, 4)] * 2, **works(200, 40)[0])
     tokens, rows, lengths = BY_TOKENS[0], meta(2, 3, 5), [None, None, 5, 7]
-    kept = [QUERY, rows, meta(), meta(), None]
+    saved = [QUERY, rows, meta(), meta(), None]
     for name, *call in (
         ("_flash_attention_forward", *BY_TOKENS, *lengths, 0.0, 0),
         ("_flash_attention_forward_no_dropout_inplace", tokens, *BY_TOKENS, *lengths, 0.0, False, False),
@@ -54,7 +54,7 @@ def cases():
         ("_flash_attention_backward", tokens, *BY_TOKENS, tokens, rows, *lengths),
         ("_efficient_attention_backward", tokens, *BY_TOKENS, None, tokens, *lengths),
         ("flash_attn::_flash_attn_backward", tokens, *BY_TOKENS, tokens, rows, *BY_TOKENS, 0.0),
-        ("_cudnn_attention_backward", QUERY, QUERY, KEY, VALUE, *kept, *lengths, 0.0, False),
+        ("_cudnn_attention_backward", QUERY, QUERY, KEY, VALUE, *saved, *lengths, 0.0, False),
     ):
         yield case(name, *call, **back)
     for starts, scores in JOINS:
@@ -69,11 +69,11 @@ def cases():
             yield case(name, *JOINED, *bias, *starts, 0.0, 0.5, False, **joined)
         for name, between in (
             ("torch_attn::_varlen_attn_backward", [JOINED[0], rows]),
-            ("_cudnn_attention_backward", kept),
+            ("_cudnn_attention_backward", saved),
             ("flash_attn::_flash_attn_varlen_backward", [JOINED[0], rows, *JOINED]),  # the gradients as arguments
         ):
             yield case(name, JOINED[0], *JOINED, *between, *starts, **joined_back)
-    # 10 tokens of 3 * 12 channels: a bias each, and a factor for the queries
+    # 10 tokens of 3 * 12 channels: a bias for all, and a factor for the queries
     yield case("_transform_bias_rescale_qkv", meta(2, 5, 36), meta(36), 3, other=360 + 120, out=())
 
 

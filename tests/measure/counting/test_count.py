@@ -70,7 +70,7 @@ SUMS = {
     "inference": ("forward_flop", "forward_other_flop", None, "traffic_byte"),
     "backward": ("backward_flop", "backward_other_flop", "recompute_flop", "backward_traffic_byte"),
 }
-"""The workload's columns that the calls of a stage sum to: FLOP, other FLOP, what is computed again, bytes."""
+"""The workload's columns that the calls of a stage sum to: FLOP, other FLOP, recomputed FLOP, bytes."""
 
 
 @pytest.mark.parametrize("model", [SQUEEZENET, VIT], ids=lambda model: model.name)
@@ -113,7 +113,7 @@ def test_a_backward_pass_that_fails_keeps_the_forward_counts():
     assert columns["backward_flop"] is columns.get("training_peak_byte") is layers["1"]["backward_traffic_byte"] is None
 
 
-# Models of libraries, against torch's own counter and what torchvision publishes
+# Models of libraries, against torch's own counter and the numbers that torchvision publishes
 NAMES = set(torchvision.models.list_models(module=torchvision.models))
 MODELS = {model.name: model for model in catalog.find(["torchvision:*"], native_size=True) if model.name in NAMES}
 FAST = ("alexnet", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1", "swin_t", "vit_b_32")
@@ -138,7 +138,7 @@ def test_counts_are_those_of_torch_and_of_torchvision(name):
     published = torchvision.models.get_model_weights(name).DEFAULT.meta["_ops"]  # in units of 1e9 MAC
     assert forward / 2e9 == pytest.approx(published, abs=0.0006)
     assert forward == counter.get_total_flops()
-    # Each product has two gradients, but that of the images and of the coordinates of Swin's position bias.
+    # Each product has two gradients, except for the images and the coordinates of Swin's position bias.
     first = next(layer for layer in layers if layer["forward_flop"])
     biases = [layer for layer in layers if layer["path"].endswith("cpb_mlp.0")]
     assert backward == 2 * forward - sum(layer["forward_flop"] for layer in (first, *biases))
@@ -220,7 +220,7 @@ def in_own(forward):
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        # What the network itself raises, once
+        # The network's own exceptions, once
         (in_own(lambda self, x: self.a(x[:, :3])), r"^a \(Linear\), operator addmm: (?!RuntimeError)"),
         (in_own(lambda self, x: {}[self.a(x).shape]), r"^Own: KeyError: "),
         # Without a driver of a GPU, as Triton says it

@@ -15,7 +15,7 @@ CASES = [
         for name in ("linalg_lu_factor_ex", "linalg_lu", "_linalg_det", "_linalg_slogdet", "cholesky_inverse")
     ),
     case("linalg_inv_ex", SQUARE, other=2 * CUBE),
-    # of complex numbers, whose multiply-adds are four real ones
+    # a multiply-add of complex numbers is four real ones
     case("linalg_inv_ex", OF_COMPLEX, other=4 * 2 * CUBE),
     *(
         case(name, OF_COMPLEX, PIVOTS, meta(2, 6, 5, dtype=torch.complex64), other=4 * 2 * SOLVED)

@@ -23,7 +23,7 @@ def rows_of(network, *inputs):
 
 
 def called(name):
-    """A module whose class is not torch's own."""
+    """A module with a class of another library."""
     return type(name, (nn.Module,), {})()
 
 
@@ -63,7 +63,7 @@ def test_a_row_for_each_leaf_and_each_module_with_own_work():
     # The model itself multiplies 4 rows of 3 by a row: read 12 and 3, written 12, in fp32.
     model = Own(lambda self, rows: self.block(rows * self.token), token=nn.Parameter(torch.zeros(1, 3)), block=block)
     rows = rows_of(model, meta(4, 3))
-    # No row for the Sequential. In the order of running; what never runs last.
+    # No row for the Sequential. In the order of running; idle ones last.
     assert list(rows) == [MODEL_ITSELF, "block", "block.inner.0", "block.inner.1", "block.unused"]
     assert [row["calls"] for row in rows.values()] == [1, 1, 1, 1, 0]
     assert [row["parameter_count"] for row in rows.values()] == [3, 3, 12, 0, 36]

@@ -31,7 +31,7 @@ def cases():
     yield case("binary_cross_entropy", X, Y, Y, other=15 * 9 + 15)
     yield case("binary_cross_entropy_with_logits", X, Y, Y, other=15 * 9 + 15)
     yield case("binary_cross_entropy_with_logits", X, Y, None, Y, NONE, other=15 * 11)  # w - 1, by y, + 1: w shared
-    # A sign each; a product with a weight; the mean of 3, divided by the sum of 3 weights.
+    # A sign for each; a product with a weight; the mean of 3, divided by the sum of 3 weights.
     for name, shape, targets in (("nll_loss_forward", X, CLASSES), ("nll_loss2d_forward", meta(1, 5, 1, 3), CLASSES)):
         for reduction, other in ((NONE, 3), (MEAN, 3 + 3), (SUM, 3 + 2)):
             yield case(name, shape, targets, None, reduction, -100, other=other, out=LOSS)

@@ -57,7 +57,7 @@ CACHE = meta(8192, 8)
         (lambda cache: cache.index_fill_(0, PLACES, 0.0), [CACHE], 4 * 24 + 24),
         # An index for each element, here expanded; it is stored once
         (lambda cache: cache.scatter_(0, GRID, ROWS), [CACHE], 4 * (24 + 24) + 24),
-        # What is added to is read too
+        # An addition reads its target too
         (lambda cache: cache.index_put_((PLACES,), ROWS, accumulate=True), [CACHE], 4 * (24 + 24 + 24) + 24),
         (lambda cache: cache.scatter_add_(0, GRID, ROWS), [CACHE], 4 * (24 + 24 + 24) + 24),
         # Rows are made shorter (read, written), then looked up
@@ -104,9 +104,8 @@ def test_autograd_adds_gradients_in_place():
         return hidden * 2 + hidden * 3 + hidden * 4
 
     columns = columns_of(Own(three_uses, weight=nn.Parameter(torch.empty(1000))), meta(1))
-    # Besides weight, momentum and scale: the output, its gradient (which is that of each product), and the gradients
-    # of two uses of what is hidden. Their sum is written over the first; the gradient of the third use comes when
-    # one of the two is gone.
+    # Besides weight, momentum and scale: the output, its gradient (the same for each product), and the gradients of two
+    # uses of the hidden values. Their sum is written over the first; the third gradient comes when one of them is gone.
     assert columns["training_peak_byte"] == pytest.approx(4 * (1000 + 1000 + 1) + 4 * 4 * 1000, abs=16)
 
 
@@ -132,7 +131,7 @@ EXPERTS = [meta(8, 16, 32, **BF16), meta(8, dtype=torch.int32)]
         # 2 rows reach at most 2 of 8 experts, 9 rows all
         (Own(experts), [meta(2, 16, **BF16), *EXPERTS], 2 * 6 * 16 * 32),
         (Own(experts), [meta(9, 16, **BF16), *EXPERTS], 0),
-        # Of two plain matrices, whose summands are split, all is read.
+        # Two plain matrices, split along their summands, are read whole.
         (Own(experts), [meta(2, 64, **BF16), meta(64, 48, **BF16), EXPERTS[1]], 0),
         # A layer that does not run: 5 by 6 weights and 6 biases
         (Own(lambda self, x: self.used(x), used=nn.Linear(3, 4), idle=nn.Linear(5, 6)), [meta(2, 3)], 4 * 36),

@@ -17,12 +17,12 @@ COUNTED = {"reason": None, "uncounted": None}
 
 
 def made_in_forward():
-    def known(_x):
+    def constant(_x):
         return 1.0 if torch.arange(3).sum().item() == 3 and torch.rand(1).item() < 2 else torch.zeros(9)
 
     layer = {"forward_flop": 2 * 2 * 4 * 3, "backward_flop": 2 * 2 * 4 * 3, "reason": None}
     for name, make in {
-        "constants keep their values": known,
+        "constants keep their values": constant,
         "full": lambda x: torch.full((4,), float(torch.arange(3).sum())),
         "eye": lambda x: torch.eye(4)[torch.arange(4).flip(0)].sum(0),
         "index_fill_": lambda x: torch.zeros(4).index_fill_(0, torch.tensor([1]), 2.0),
@@ -195,7 +195,7 @@ def sparse():
         network = nn.Sequential(nn.EmbeddingBag(1000, 4, sparse=True), linear(4, 2))
         return network, torch.zeros(batch, 3, dtype=torch.int64)
 
-    # 6 rows of 4 numbers, and an index of 8 bytes each: as large as what was read, not as the table. They are copied.
+    # 6 rows of 4 numbers, and an index of 8 bytes each: as large as the rows read, not as the table. They are copied.
     read, averages = 6 * (16 + 8), 2 * 4 * (4000 + 8) + 4 * 2  # averages of the whole table
     # Two products of 2 x 2, 2 x 4 and 4 x 2 numbers (80 B); 2 gradients of 4 (32), 6 indices (48), the bag of each
     # (48), offsets and sizes of 2 bags (32); rows are written, and copied.
@@ -218,6 +218,7 @@ def draws():
 
     # 2 rows by 8 x 8, six times; backward also the inputs of all but the first.
     flop = {"forward_flop": 6 * 256, "backward_flop": 11 * 256, "gradient_byte": 6 * 8 * 8 * 4}
+    reason = "random draws decide what runs; counted is the most of three runs: ordinary, lowest and highest draws"
     generator = torch.Generator()
     generator.seed()
     for name, draw in {
@@ -235,13 +236,10 @@ def draws():
         for way in (drop, keep):
             layers = nn.ModuleList(linear(8, 8) for _ in range(6))
             forward = on(lambda self, x, way=way, draw=draw: way(self, x, draw), 8, layers=layers)
-            reason = (
-                "random draws decide what runs; counted is the most of three runs: ordinary, lowest and highest draws"
-            )
             yield reported(f"{way.__name__} by {name}", forward, **flop, reason=reason, path=None)
 
     def convolve(self, x, edges, _graphs):
-        """Two graph convolutions: each node is the sum of those that edges come from."""
+        """Two graph convolutions: each node is the sum of the nodes with an edge to it."""
         for layer in (self.first, self.last):
             x = layer(x)
             x = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
@@ -254,7 +252,7 @@ def draws():
     # 40 nodes of 16 to 64 to 4; backward the weights, and the input of the last layer.
     first, last = 2 * 40 * 16 * 64, 2 * 40 * 64 * 4
     flop = {"forward_flop": first + last, "backward_flop": first + 2 * last}
-    yield reported("a random graph whose edges are read", graph, **flop, **COUNTED, path=None)
+    yield reported("a random graph with edges that are read", graph, **flop, **COUNTED, path=None)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 class Noting:
-    """An operator that counts how often torch runs it. Its outputs are remembered apart from those of others."""
+    """An operator that counts how often torch runs it. Its outputs are remembered under its own key."""
 
     def __init__(self, operator):
         self.operator, self.runs = operator, 0
@@ -72,7 +72,7 @@ def test_another_form_is_called_and_has_memory_of_its_own():
 def test_what_may_differ_is_computed_each_time():
     for operator, given in (
         (aten.relu_.default, meta(3)),  # changes its input
-        (aten.neg.default, torch.ones(2)),  # real tensors, and what depends on values
+        (aten.neg.default, torch.ones(2)),  # real tensors, with values
         (aten.rand.default, [2]),
     ):
         noting = Noting(operator)
@@ -117,13 +117,13 @@ def counts_of(call, fake):
         return count_network(call.network, empty_inputs(call, device, dtype).inputs)[0]
 
 
-# Small networks, and of timm those of other operators than torchvision's
+# Small networks, and networks of timm with other operators than torchvision's
 NAMES = (
     "squeezenet1_0", "shufflenet_v2_x1_0", "vit_b_32", "swin_t", "fcn_resnet50", "wav2vec2_base", "timm:ghostnet_050",
     "timm:levit_128s", "timm:xcit_nano_12_p16_224",
 )  # fmt: skip
 # A view of a whole tensor that is written in place: autograd copies the gradient by strides, but replays the view
-# under a mode of torch such as that of fake tensors.
+# under a mode of torch such as the mode of fake tensors.
 REPLAYED = {"timm:ghostnet_050": 0.04}
 
 

@@ -195,6 +195,6 @@ def test_convolution_gradients_by_time_cost_their_forward_pass():
     weights = {"weight": nn.Parameter(torch.zeros(3, 4, 5)), "bias": nn.Parameter(torch.zeros(5))}
     network = Own(lambda self, steps: torch.conv_tbc(steps, self.weight, self.bias, 1), **weights)
     forward, backward = trained(network, meta(7, 2, 4, requires_grad=True))
-    # 7 places, 2 sequences, 5 channels, each a sum over 3 taps of 4; a bias each, summed over 14 places.
+    # 7 places, 2 sequences, 5 channels, each a sum over 3 taps of 4; a bias for each, summed over 14 places.
     assert (forward[""].flop, forward[""].other_flop) == (2 * 14 * 5 * 12, 70)
     assert (backward[""].flop, backward[""].other_flop) == (2 * 2 * 14 * 5 * 12, 70 - 5)

@@ -1,4 +1,4 @@
-"""Networks that decide by values are counted as they run once: what ran, by hand, and where a run is too much."""
+"""Networks that decide by values are counted as they run once: by hand, and when a run takes too much."""
 
 import pytest
 from helpers.counting import Own, counted, linear, nn, on, rows, torch
@@ -31,13 +31,13 @@ def test_a_mixture_of_experts_by_hand_whatever_the_route():
         (lambda _self, x: x * x.tolist()[0][0], True),
         (lambda _self, x: x[x.detach().long().unique() * 0], True),
         (lambda _self, x: x.detach().numpy(), False),
-        (lambda self, x: self.kept(x)[0] if self.training and x.sum() > 0 else x, True),  # in training alone
+        (lambda self, x: self.tupled(x)[0] if self.training and x.sum() > 0 else x, True),  # in training alone
     ],
     ids=["nms", "mask", "item", "list", "unique", "numpy", "training"],
 )
 def test_what_reads_values_runs_once(decide, is_trained):
     network = Own(lambda self, x: decide(self, self.linear(x)), linear=linear(8, 5))
-    network.kept = lambda x: (x,)
+    network.tupled = lambda x: (x,)
     row = counted(lambda batch: (network, rows(batch, 8)), 3)
     assert row.forward_flop == 2 * 3 * 8 * 5
     assert row.backward_flop == (row.forward_flop if is_trained else None)

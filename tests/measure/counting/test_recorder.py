@@ -61,7 +61,7 @@ def test_gradients_that_meet_at_a_fork_are_added_once():
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_what_a_checkpoint_runs_again_is_told_apart(reentrant):
+def test_a_checkpoints_recomputation_is_counted_apart(reentrant):
     def middle(network, hidden):
         return checkpoint(lambda x: plain(network, x), hidden, use_reentrant=reentrant)
 
@@ -71,7 +71,7 @@ def test_what_a_checkpoint_runs_again_is_told_apart(reentrant):
             assert column(parts, name) == column(without, name)
     # Run again: product and bias of b, and ReLU.
     assert column(backward, "recompute_flop") == {"a": 0, "b": 2 * 4 * 5 * 7 + 28, "": 28, "c": 0}
-    # Kept: the input of the part that is run again (4 * 5), and what c needs; the product's output is not.
+    # Saved: the input of the part that runs again (4 * 5), and c's input; the product's output is not.
     assert column(forward, "saved_byte") == {"": 4 * 20, "a": 0, "b": 0, "c": 4 * 28}
 
 
@@ -122,7 +122,7 @@ def test_each_pass_under_autocast_casts_the_weights_anew():
     assert [record.forward.total("traffic_byte") for record in records] == [byte, byte]
 
 
-def test_attention_has_the_gradients_that_are_asked_for():
+def test_attention_has_the_requested_gradients():
     # Liu et al. 2021, equation 1: 4 h w C^2 + 2 (h w)^2 C multiply-adds, here for h w = 9, C = 8 and 2 sequences.
     projection, product = 2 * 9 * 8 * 8, 2 * 9 * 9 * 8
     forward = 2 * (4 * projection + 2 * product)

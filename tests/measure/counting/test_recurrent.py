@@ -15,7 +15,7 @@ FORWARD = {
     "lstm": 4 + 3 * 4 + 1 + 3 + 2,  # c = f c + i g; h = o tanh(c)
     "gru": 3 + 1 + 2 * 4 + 1 + 3,  # r times the new gate's product; (h - n) z + n
 }
-# Backward: a sigmoid's 3 operations, tanh's 3, ReLU's 1; each product's two factors; sums of what comes two ways.
+# Backward: a sigmoid's 3 operations, tanh's 3, ReLU's 1; a product's two factors; sums of two gradients.
 BACKWARD = {
     "rnn_relu": 1 + 1,  # the state's gradient comes from the output and the next step
     "rnn_tanh": 3 + 1,
@@ -63,7 +63,7 @@ def cases():
             yield case("miopen_rnn_backward", *backward[:12], *backward[13:], **back)
     # Two layers, two directions, an LSTM: the second layer's inputs are 10 wide. Without the input's gradient the
     # first layer's matrices of 3 by 5 take part in one product less. Both directions' gradients of the second layer's
-    # input are added, 10 a step, and those of the first's, 3 a step.
+    # input are added, 10 a step, and of the first's, 3 a step.
     first, second = 2 * 4 * GATE, 2 * 4 * (50 + 25)
     both = [*weights("lstm", 3, True) * 2, *weights("lstm", 10, True) * 2]
     units, biases, summed = 4 * UNITS, 4 * 8 * UNITS, 4 * 8 * 13 * 5
@@ -83,12 +83,12 @@ def cases():
     # One step of 2 rows, its products apart: 10 units. Backward each bias of 20 or 15 is summed over 2 rows.
     lstm, gru = meta(2, 20), meta(2, 15)
     for biased in (True, False):
-        for name, gates, kept, each in (
+        for name, gates, saved, each in (
             ("lstm", lstm, lstm, FORWARD["lstm"]),
             ("gru", gru, meta(2, 25), FORWARD["gru"]),
         ):
             width = gates.shape[1]
-            out = (STATE, STATE, kept) if name == "lstm" else (STATE, kept)
+            out = (STATE, STATE, saved) if name == "lstm" else (STATE, saved)
             call = (gates, gates, STATE, *[meta(width), meta(width)] * biased)
             yield case(f"_thnn_fused_{name}_cell", *call, other=each * 10 + 2 * width * 2 * biased, out=out)
         call, out = (STATE, STATE, STATE, STATE, lstm, biased), (lstm, STATE, meta(20))

@@ -55,25 +55,20 @@ def test_a_difference_under_load_is_undecided_and_no_regression(flags, change):
 
 def test_machines_without_a_common_cell_compare_their_roofs():
     stream = RoofKernel("stream_copy", 512, "fp64", "sustained")
-    a, b = (side({cell(name): STEADY}, {stream: rounds(*times)}) for name, times in (
-        ("only a", (0.9, 1.0, 1.1)), ("only b", (1.8, 2.0, 2.2)),
-    ))  # fmt: skip
+    a = side({cell("only a"): STEADY}, {stream: rounds(0.9, 1.0, 1.1)})
+    b = side({cell("only b"): STEADY}, {stream: rounds(1.8, 2.0, 2.2)})
     (roof,) = (row for row in comparison.compare(a, b) if row.key == stream)
     # Welch's t with equal variances: s² of log 0.9, 0, log 1.1 is 0.01008, t = log 2 / sqrt(2 s² / 3) = 8.457 with 4
     # degrees of freedom, p = 0.00107
-    assert roof.ratio == pytest.approx(2)
-    assert roof.p_value == pytest.approx(0.00107, abs=1e-5)
+    assert (roof.ratio, roof.p_value) == (pytest.approx(2), pytest.approx(0.00107, abs=1e-5))
 
 
 def test_cells_with_inputs_of_another_shape_are_not_compared():
     ours = replace(STEADY, input_shape="16000")
-    for theirs, ratio in (
-        (STEADY, 1.0),
-        *((replace(each, input_shape="160000"), None) for each in (STEADY, NO_MEMORY)),
-    ):
+    longer, failed = (replace(each, input_shape="160000") for each in (STEADY, NO_MEMORY))
+    for theirs, ratio in ((STEADY, 1.0), (longer, None), (failed, None)):
         (row,) = comparison.compare(side({cell("net"): ours}), side({cell("net"): theirs}))
-        assert row.ratio == ratio
-        assert not row.is_regression(0.0)
+        assert (row.ratio, row.is_regression(0.0)) == (ratio, False)
 
 
 def test_ceilings_follow_the_cells_and_take_their_spread():
@@ -116,7 +111,7 @@ NOTHING_COMMON = Spread(0.0, inf)
 
 
 def exact(*logarithms):
-    """Repeats whose samples leave nothing uncertain."""
+    """Repeats with samples that leave nothing uncertain."""
     return Repeats(tuple(map(exp, logarithms)), 0.0, 20)
 
 
@@ -135,17 +130,16 @@ def differ(*pairs):
 
 def test_a_lone_cell_is_compared_by_a_t_test_of_round_medians():
     # Each side's logarithms have a variance of (0.01^2 + 0 + 0.01^2) / 2 = 1e-4, pooled likewise. The standard error is
-    # sqrt(1e-4 * (1/3 + 1/3)) = 0.0081650, so t = 0.03 / 0.0081650 = 3.6742 with 4 degrees of freedom, whose 97.5 %
+    # sqrt(1e-4 * (1/3 + 1/3)) = 0.0081650, so t = 0.03 / 0.0081650 = 3.6742 with 4 degrees of freedom. Their 97.5 %
     # quantile is 2.7764. By Abramowitz and Stegun 26.7.4 p = 1 - sin(1 + cos^2 / 2) with sin = t / sqrt(4 + t^2).
     (found,) = differ((exact(0, 0.01, 0.02), exact(0.03, 0.04, 0.05)))
-    assert found.ratio == pytest.approx(exp(0.03))
-    assert found.ratio_low == pytest.approx(exp(0.03 - 2.7764 * 0.0081650), rel=1e-5)
-    assert found.ratio_high == pytest.approx(exp(0.03 + 2.7764 * 0.0081650), rel=1e-5)
+    half = 2.7764 * 0.0081650
+    interval = found.ratio_low, found.ratio, found.ratio_high
+    assert interval == pytest.approx((exp(0.03 - half), exp(0.03), exp(0.03 + half)), rel=1e-5)
     sine, cosine_squared = 3.6742 / sqrt(4 + 3.6742**2), 4 / (4 + 3.6742**2)
     assert found.p_value == pytest.approx(1 - sine * (1 + cosine_squared / 2), rel=1e-3)
     assert found.adjusted_p_value == found.p_value  # of one cell
-    assert is_flagged(found)
-    assert found.basis == comparison.ROUNDS
+    assert (is_flagged(found), found.basis) == (True, comparison.ROUNDS)
 
 
 def test_both_sides_variance_is_pooled_and_shrunk():
@@ -167,10 +161,8 @@ def test_the_fit_recovers_the_distribution_of_the_variances():
     for _ in range(3000):
         spread = sqrt(1e-4 * 8 / generator.gammavariate(4, 2))
         pairs.append(tuple(exact(*(generator.gauss(0, spread) for _ in range(3))) for _ in "ab"))
-    common = comparison.common_variance(rows_of(pairs))
-    assert common.weight == pytest.approx(8, rel=0.25)
-    assert common.variance == pytest.approx(1e-4, rel=0.1)
-    assert common.freedom == 3000 * 4
+    found = comparison.common_variance(rows_of(pairs))
+    assert found == (pytest.approx(1e-4, rel=0.1), 3000 * 4, pytest.approx(8, rel=0.25))
 
 
 def test_equal_rounds_and_lone_cells_say_nothing_of_others():
@@ -184,12 +176,11 @@ def of_latencies(latencies):
 
 
 def test_errors_within_rounds_add_up_over_rounds():
-    # Five values each, whose extremes enclose the median with probability 1 - 2 / 2^5 = 0.9375: 1.86273 errors.
+    # Five values each. Their extremes enclose the median with probability 1 - 2 / 2^5 = 0.9375: 1.86273 errors.
     error = log(1.1 / 0.9) / 2 / 1.86273
     measured = of_latencies([[0.9, 1.0, 1.0, 1.0, 1.1]] * 4)
     assert measured.error == pytest.approx(error / 2, rel=1e-4)  # the mean of four: sqrt(4 * error^2) / 4
-    assert measured.medians_s == (1.0,) * 4
-    assert measured.samples == 5
+    assert (measured.medians_s, measured.samples) == ((1.0,) * 4, 5)
     assert of_latencies([[1.0], [1.0, 1.1]]).error is None
 
 
@@ -205,16 +196,15 @@ ONE = (Repeats((1.0,), 0.001, 50), Repeats((1.02,), 0.001, 50))
         # The spread between processes comes from others: sqrt(1e-4 * (1 + 1)) = 0.014142; 120 have 1.9799
         (ONE, Spread(1e-4, 120, inf), "others' rounds", 1.9799 * 0.014142, False),
         (ONE, NOTHING_COMMON, "one process", 2.0096 * 0.0014142, True),  # 49 have 2.0096
-        # Rounds that agree by chance leave what their samples do; 8 - 1 = 7 have 2.3646
+        # Rounds that agree by chance leave the error of their samples; 8 - 1 = 7 have 2.3646
         ((Repeats((1.0,) * 3, 0.05, 8), Repeats((1.04,) * 3, 0.0, 8)), NOTHING_COMMON, "rounds", 2.3646 * 0.05, False),
     ],
 )
 def test_few_rounds_are_compared_with_others_uncertainty(pair, common, basis, half, flagged):
     (found,) = comparison.estimate_changes(rows_of([pair]), common)
-    assert found.basis == basis
-    assert log(found.ratio_high / found.ratio) == pytest.approx(half, rel=1e-4)
-    assert log(found.ratio / found.ratio_low) == pytest.approx(half, rel=1e-4)
-    assert is_flagged(found) == flagged
+    assert (found.basis, is_flagged(found)) == (basis, flagged)
+    halves = log(found.ratio_high / found.ratio), log(found.ratio / found.ratio_low)
+    assert halves == pytest.approx((half, half), rel=1e-4)
 
 
 def test_one_sample_on_a_side_has_a_ratio_and_no_interval():
@@ -223,12 +213,10 @@ def test_one_sample_on_a_side_has_a_ratio_and_no_interval():
 
 
 def test_p_values_are_corrected_for_the_number_of_cells():
-    # Ratios whose p-values rank alike: the corrected value of rank r of n is p n / r, and no less than the next rank's.
+    # The corrected value of rank r of n is p n / r, and no less than the next rank's.
     pairs = [(Repeats((1.0,), 0.01, 1000), Repeats((exp(0.01 * shift),), 0.0, 1000)) for shift in (4, 1, 2)]
-    first, last, middle = comparison.estimate_changes(rows_of(pairs), NOTHING_COMMON)
-    assert first.adjusted_p_value == pytest.approx(3 * first.p_value)
-    assert middle.adjusted_p_value == pytest.approx(3 / 2 * middle.p_value)
-    assert last.adjusted_p_value == pytest.approx(last.p_value)
+    found = comparison.estimate_changes(rows_of(pairs), NOTHING_COMMON)
+    assert [row.adjusted_p_value / row.p_value for row in found] == pytest.approx([3, 1, 3 / 2])
     assert comparison.estimate_changes([], NOTHING_COMMON) == []
 
 
@@ -245,7 +233,7 @@ def test_two_runs_of_the_same_twenty_cells_flag_few():
         flagged.append(sum(map(is_flagged, rows)))
         covered += sum(row.ratio_low <= 1 <= row.ratio_high for row in rows)
     assert max(flagged) <= 2
-    # Of 100 comparisons of what is the same, 5 are expected to flag anything, with a standard deviation of 2.2. As the
+    # Of 100 comparisons of equal sides, 5 are expected to flag anything, with a standard deviation of 2.2. As the
     # cells differ in their spread by factors, simulations of 1500 give 6 to 9: 18 are allowed.
     assert sum(map(bool, flagged)) <= 18
     # 1900 of 2000; the standard deviation is sqrt(2000 * 0.95 * 0.05) = 9.7, more as cells share a spread

@@ -8,10 +8,10 @@ from measure.domain.growth import GREW, QUANTITIES, SAME, SHRANK, compare_counts
 BEFORE = workload(parameter_count=100, traffic_byte=50, inference_peak_byte=40, backward_flop=20, recompute_flop=0)
 
 
-def test_any_growth_is_told_and_the_largest_comes_first():
+def test_any_growth_is_listed_and_the_largest_comes_first():
     after = replace(BEFORE, forward_flop=11, traffic_byte=75, inference_peak_byte=39)
     found = [(row.quantity, row.change, row.a, row.b) for row in compare_counts([BEFORE], [after])]
-    # A step has 10 + 20 FLOP before and 11 + 20 after. Bytes grew by half, FLOP by 1/10, those of a step by 1/30.
+    # A step has 10 + 20 FLOP before and 11 + 20 after. Bytes grew by half, FLOP by 1/10, FLOP of a step by 1/30.
     assert found == [
         ("bytes", GREW, 50, 75), ("FLOP", GREW, 10, 11), ("FLOP of a step", GREW, 30, 31),
         ("peak memory", SHRANK, 40, 39), ("parameters", SAME, 100, 100),

@@ -15,11 +15,9 @@ def test_a_cell_has_the_median_of_its_rounds_and_all_flags(tmp_path):
     put(folder, 1, [0.20, 0.21, 0.22])
     put(folder, 2, [0.30, 0.31, 0.32], flags="drifting;throttled")
     (cell,) = folder.cells(DATED)
-    assert (Cell.of(cell), cell.status, cell.rounds) == (CELL, "ok", 3)
-    assert cell.latency_s == 0.21  # of 0.11, 0.21, 0.31
+    assert (Cell.of(cell), cell.status, cell.rounds, cell.flags) == (CELL, "ok", 3, ("throttled", "wide"))
+    assert (cell.latency_s, cell.inputs_per_s) == (0.21, 1 / 0.21)  # the median of 0.11, 0.21, 0.31
     assert cell.latency_low_s < 0.11 < 0.31 < cell.latency_high_s  # Student's, of two degrees of freedom: 4.3 times
-    assert cell.inputs_per_s == 1 / 0.21
-    assert cell.flags == ("throttled", "wide")
 
 
 def test_the_interval_between_rounds_makes_a_cell_wide():
@@ -42,10 +40,7 @@ def test_the_last_requested_width_makes_a_cell_wide():
         ((0.2, 0.2, 0.01), {"wide"}),
         ((0.01, 0.01, 0.2), set()),
     ):
-        runs = [
-            replace(run(round_=number), target=target, recorded_at=f"2026-01-0{number + 1}")
-            for number, target in enumerate(targets)
-        ]
+        runs = [replace(run(round_=n), target=each, recorded_at=f"2026-01-0{n + 1}") for n, each in enumerate(targets)]
         assert group_rounds(runs, timed)[Cell.of(runs[0])].flags == found
 
 
@@ -90,7 +85,7 @@ def test_stages_and_other_environments_are_no_cells(tmp_path):
     assert found == [("inference", 0.1), ("step", None)]
 
 
-def test_of_a_language_model_tokens_a_second_are_told():
+def test_a_language_model_has_tokens_a_second():
     for model, per_s in (("gpt2_prefill_128", 4 * 128 / 0.5), ("gpt2_decode_128", 4 / 0.5), ("alexnet", None)):
         cell = CELL._replace(model=model, batch=4)
         assert summarise_cell(cell, [[0.5] * 6] * 3, (), None).tokens_per_s == per_s

@@ -25,11 +25,11 @@ def test_tf32_is_stored_as_fp32_and_failed_counts_bound_nothing():
 
 
 def test_a_cell_reaches_a_part_of_what_is_attainable():
-    asked = cell_work([workload(flop=500, **BYTES)], RATES, ["fp32"])
-    (found,) = reached([timed(), timed(latency_s=1.0, variant="compile"), timed(batch=8)], asked)
+    requested = cell_work([workload(flop=500, **BYTES)], RATES, ["fp32"])
+    (found,) = reached([timed(), timed(latency_s=1.0, variant="compile"), timed(batch=8)], requested)
     # 500 FLOP in 2 s under a roof of 500 FLOP/s
     assert (found.timed, found.flop_per_s, found.roof_share) == (timed(), 250, 0.5)
-    (failed,) = reached([replace(timed(), status="oom", latency_s=None)], asked)
+    (failed,) = reached([replace(timed(), status="oom", latency_s=None)], requested)
     assert (failed.flop_per_s, failed.roof_share) == (None, None)
 
 

@@ -11,7 +11,7 @@ def on(device, capability=None):
 
 
 @pytest.mark.parametrize(
-    ("environment", "default", "asked", "products"),
+    ("environment", "default", "requested", "products"),
     [
         (on("cpu"), "fp32", "bf16 fp32", "fp32 bf16 int8"),
         (on("mps"), "fp32", "fp32", "fp32"),
@@ -23,6 +23,6 @@ def on(device, capability=None):
         (on("cuda", "12.1"), "fp32 bf16", "fp32", "fp32 tf32 fp16 bf16 fp8 int8"),  # as a text before "8.0"
     ],
 )
-def test_cells_have_fp32_and_16_bits_and_products_all_units(environment, default, asked, products):
+def test_cells_have_fp32_and_16_bits_and_products_all_units(environment, default, requested, products):
     assert " ".join(precisions.default_precisions(environment)) == default
-    assert " ".join(precisions.product_precisions(environment, asked.split())) == products
+    assert " ".join(precisions.product_precisions(environment, requested.split())) == products

@@ -44,9 +44,10 @@ def test_a_disturbed_kernel_counts_only_without_a_calm_one():
     slow, slower = replace(PRODUCT, load=0.5), replace(PRODUCT, size=16, latency_s=1.0, load=0.1)
     alone = machine_roof([slow, slower, *streams])
     assert (alone.flop_per_s, alone.load) == ({"fp32": 2048}, 0.5)
-    # What is faster though it was disturbed is a roof all the same, but one that says so.
+    # A disturbed kernel that is faster all the same is a roof, and the roof says so.
     fma = replace(PRODUCT, roof_kernel="fma", latency_s=0.25, load=0.2)
-    assert (machine_roof([PRODUCT, fma]).flop_per_s, machine_roof([PRODUCT, fma]).load) == ({"fp32": 4096}, 0.2)
+    fastest = machine_roof([PRODUCT, fma])
+    assert (fastest.flop_per_s, fastest.load) == ({"fp32": 4096}, 0.2)
 
 
 def test_the_roof_rises_to_its_ridge_and_is_flat_from_there():
@@ -56,6 +57,6 @@ def test_the_roof_rises_to_its_ridge_and_is_flat_from_there():
     assert (roofline.attainable(1.0), roofline.attainable(100.0)) == (600, 2048)
     assert roofline.least_s(2048, 1200) == 2.0  # 1 s of arithmetic, 1200 / 600 s of memory
     assert roof.at("bf16") is machine_roof([PRODUCT]).at("fp32") is None
-    columns = Roofline(pd.Series([100.0, 100.0, nan]), pd.Series([10.0, 10.0, 10.0]))  # what is unknown stays so
+    columns = Roofline(pd.Series([100.0, 100.0, nan]), pd.Series([10.0, 10.0, 10.0]))  # an unknown peak stays unknown
     assert columns.attainable(pd.Series([2.0, 50.0, 2.0])).tolist() == pytest.approx([20.0, 100.0, nan], nan_ok=True)
     assert columns.least_s(pd.Series([100.0, 400.0, 1.0]), 20.0).tolist()[:2] == [2.0, 4.0]

@@ -61,7 +61,6 @@ SORTS = TABLES.pop(Sort)  # no other test knows it
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    """Where sorts lie."""
     monkeypatch.setitem(TABLES, Sort, SORTS)
     return tmp_path / "sorts.csv"
 

@@ -65,7 +65,7 @@ def test_the_interval_of_rounds_has_their_median_in_it(rounds, factor):
         # Rounds that agree leave one standard error of their samples. Of three values, the extremes enclose the median
         # with 1 - 2/8 = 75 %, enough for its 68 %: ln 0.9 * sqrt(4) / 4.
         ([[0.9, 1.0, 1.2]] * 4, 0.9**0.5, 1.0, 1.2**0.5),
-        # Two values have no interval of one standard error, and take that of the others. The mean of n rounds of equal
+        # Two values have no interval of one standard error, and take the others'. The mean of n rounds of equal
         # error s has the error s / sqrt(n): ln 0.9 / sqrt(4), as if all four rounds had three samples.
         ([[0.9, 1.0, 1.2]] * 2 + [[1.0, 1.0]] * 2, 0.9**0.5, 1.0, 1.2**0.5),
     ],
@@ -80,7 +80,7 @@ def test_two_rounds_have_no_interval():
 
 
 def logs_of_rounds(generator, kind, spread):
-    """Logarithms of a cell's nine rounds, and what their median is over the time of the first so many of them."""
+    """Logarithms of a cell's nine rounds, and their true median over the time of the first 1 to 9 rounds."""
     normal = generator.standard_normal(9)
     if kind == "normal":
         return spread * normal, [0.0] * 9

@@ -10,8 +10,8 @@ ROOF = Roof({"bf16": 1e12}, 1e9)  # 1000 FLOP/B at the ridge
 
 def row(kind="linear", time_s=1.0, flop=0, byte=0, **columns):
     zero = dict.fromkeys(("rank", "device", "step", "copy_s", "gap_s", "other_flop", "recompute_flop"), 0)
-    known = {"layer_kind": kind, "precision": "bf16", "calls": 1, "kernels": 1, "time_s": time_s}
-    return SimpleNamespace(**zero | known | {"flop": flop, "byte": byte} | columns)
+    usual = {"layer_kind": kind, "precision": "bf16", "calls": 1, "kernels": 1, "time_s": time_s}
+    return SimpleNamespace(**zero | usual | {"flop": flop, "byte": byte} | columns)
 
 
 def parts(*rows, roof=ROOF):

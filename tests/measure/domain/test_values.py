@@ -32,8 +32,8 @@ def test_numbers_are_printed_as_people_write_them(form, texts):
 def test_a_printed_number_has_its_digits_and_is_the_nearest(value, digits):
     text, exact = significant(value, digits), Decimal(repr(value))
     assert abs(Decimal(text) - exact) <= Decimal(10) ** (exact.adjusted() - digits + 1) / 2
-    shown = text.replace(".", "").lstrip("0")
-    assert len(shown) >= digits if "." not in text else len(shown) == digits
+    printed = text.replace(".", "").lstrip("0")
+    assert len(printed) >= digits if "." not in text else len(printed) == digits
     assert significant(float(text), digits) == text
 
 
