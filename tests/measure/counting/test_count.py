@@ -27,19 +27,13 @@ def count_network(network, *shape):
 
 def test_alexnet_by_hand():
     row, layers, _ = count.count(ALEXNET, 2)
-    assert (row.status, row.reason, row.uncounted) == ("ok", None, None)
-    assert row.parameter_byte == 4 * 61_100_840
-    assert row.input_byte == 2 * 3 * 224 * 224 * 4
-    assert row.output_byte == 2 * 1000 * 4
-    assert row.input_shape == "3x224x224"
-    # Outputs of leaf modules for one image, ReLU in place: convolutions 64*55*55, 192*27*27, 384*13*13, 256*13*13,
-    # 256*13*13; pools 64*27*27, 192*13*13, 256*6*6; adaptive pool 256*6*6; dropout returns its input in eval mode;
-    # linear 4096, 4096, 1000.
+    assert (row.status, row.reason, row.uncounted, row.input_shape) == ("ok", None, None, "3x224x224")
+    assert (row.parameter_byte, row.input_byte, row.output_byte) == (4 * 61_100_840, 2 * 3 * 224**2 * 4, 2 * 1000 * 4)
+    # Outputs of leaf modules for one image, ReLU in place; dropout returns its input in eval mode.
     convolutions = 64 * 55 * 55 + 192 * 27 * 27 + (384 + 256 + 256) * 13 * 13
-    pools = 64 * 27 * 27 + 192 * 13 * 13 + 256 * 6 * 6
+    pools, adaptive_pool = 64 * 27 * 27 + 192 * 13 * 13 + 256 * 6 * 6, 256 * 6 * 6
     linears = 4096 + 4096 + 1000
-    own_pool = 256 * 6 * 6
-    assert row.activation_byte == 2 * 4 * (convolutions + pools + own_pool + linears)
+    assert row.activation_byte == 2 * 4 * (convolutions + pools + adaptive_pool + linears)
     # Multiply-adds: outputs times inputs of the window, layer by layer.
     first = 64 * 55 * 55 * 3 * 11 * 11
     others = 192 * 27 * 27 * 64 * 25 + 13 * 13 * 9 * (384 * 192 + 256 * 384 + 256 * 256)
@@ -48,9 +42,8 @@ def test_alexnet_by_hand():
     # Both gradients of every layer; the first one's input, the image, gets none.
     assert row.backward_flop == 2 * 2 * (first + 2 * (others + dense))
     # Biases and ReLU an operation each; 3 x 3 windows are 8 comparisons; the adaptive pool divides each of its inputs.
-    biases = convolutions + linears
-    relus = convolutions + 4096 + 4096
-    assert row.forward_other_flop == 2 * (biases + relus + 8 * pools + own_pool)
+    biases, relus = convolutions + linears, convolutions + 4096 + 4096
+    assert row.forward_other_flop == 2 * (biases + relus + 8 * pools + adaptive_pool)
     assert [layer.path for layer in layers][:3] == ["features.0", "features.1", "features.2"]
 
 
@@ -119,13 +112,6 @@ MODELS = {model.name: model for model in catalog.find(["torchvision:*"], native_
 FAST = ("alexnet", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1", "swin_t", "vit_b_32")
 
 
-def check_footprint(columns):
-    """Each parameter, input and activation counts once in the footprint, and at least once in the traffic."""
-    once = least_byte(*(columns[f"{part}_byte"] for part in ("parameter", "input", "activation", "untouched")))
-    assert 0 < once <= columns["traffic_byte"]
-    assert columns["untouched_byte"] <= columns["parameter_byte"] + columns["input_byte"]
-
-
 @pytest.mark.parametrize(
     "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if name not in FAST)]
 )
@@ -142,7 +128,10 @@ def test_counts_are_those_of_torch_and_of_torchvision(name):
     first = next(layer for layer in layers if layer["forward_flop"])
     biases = [layer for layer in layers if layer["path"].endswith("cpb_mlp.0")]
     assert backward == 2 * forward - sum(layer["forward_flop"] for layer in (first, *biases))
-    check_footprint(columns)
+    # Each parameter, input and activation counts once in the footprint, and at least once in the traffic.
+    once = least_byte(*(columns[f"{part}_byte"] for part in ("parameter", "input", "activation", "untouched")))
+    assert 0 < once <= columns["traffic_byte"]
+    assert columns["untouched_byte"] <= columns["parameter_byte"] + columns["input_byte"]
 
 
 def test_batch_normalisation_of_one_value():

@@ -51,15 +51,9 @@ def test_kinds(kind, modules):
 
 
 def test_a_row_for_each_leaf_and_each_module_with_own_work():
-    class Block(Own):
-        pass
-
-    block = Block(
-        lambda self, rows: rows + self.inner(rows) * self.scale,
-        unused=nn.Linear(3, 9),
-        inner=nn.Sequential(nn.Linear(3, 3), nn.Identity()),
-        scale=nn.Parameter(torch.ones(3)),
-    )
+    inner, scale = nn.Sequential(nn.Linear(3, 3), nn.Identity()), nn.Parameter(torch.ones(3))
+    scaled = {"unused": nn.Linear(3, 9), "inner": inner, "scale": scale}
+    block = type("Block", (Own,), {})(lambda self, rows: rows + self.inner(rows) * self.scale, **scaled)
     # The model itself multiplies 4 rows of 3 by a row: read 12 and 3, written 12, in fp32.
     model = Own(lambda self, rows: self.block(rows * self.token), token=nn.Parameter(torch.zeros(1, 3)), block=block)
     rows = rows_of(model, meta(4, 3))
@@ -68,9 +62,8 @@ def test_a_row_for_each_leaf_and_each_module_with_own_work():
     assert [row["calls"] for row in rows.values()] == [1, 1, 1, 1, 0]
     assert [row["parameter_count"] for row in rows.values()] == [3, 3, 12, 0, 36]
     assert rows[MODEL_ITSELF]["traffic_byte"] == 4 * (12 + 3 + 12)
-    assert rows["block"]["forward_other_flop"] == 12 + 12
+    assert (rows["block"]["type"], rows["block"]["forward_other_flop"]) == ("Block", 12 + 12)
     assert rows["block"]["backward_other_flop"] == 12 + 12 + 9  # both factors' gradients, one summed over 4 rows
-    assert rows["block"]["type"] == "Block"
     assert rows["block.unused"]["traffic_byte"] == rows["block.unused"]["backward_traffic_byte"] == 0
 
 

@@ -42,13 +42,11 @@ def cases():
     # margin - y, + x, maximum with 0, and the sum over classes or the division by their number.
     yield case("multi_margin_loss", X, CLASSES, other=4 * 15 + 3)
     yield case("multi_margin_loss", X, CLASSES, 2, 1, meta(5), NONE, other=6 * 15, out=CLASSES)
-    yield case(
-        "multilabel_margin_loss_forward", X, meta(3, 5, dtype=torch.int64), MEAN, other=4 * 15 + 3, out=(LOSS, X)
-    )
+    whole = meta(3, 5, dtype=torch.int64)
+    yield case("multilabel_margin_loss_forward", X, whole, MEAN, other=4 * 15 + 3, out=(LOSS, X))
     # Backward: - y, + x, compared, and added to the target's; a square or a weight is a product more.
     yield case("multi_margin_loss_backward", LOSS, X, CLASSES, 1, 1, other=4 * 15, out=X)
     yield case("multi_margin_loss_backward", LOSS, X, CLASSES, 2, 1, meta(5), other=6 * 15, out=X)
-    whole = meta(3, 5, dtype=torch.int64)
     yield case("multilabel_margin_loss_backward", LOSS, X, whole, MEAN, X, other=4 * 15, out=X)
     yield case("mse_loss_backward", LOSS, X, Y, MEAN, other=2 * 15)
     yield case("mse_loss_backward", X, X, Y, NONE, other=3 * 15)

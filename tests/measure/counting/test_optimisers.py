@@ -39,23 +39,17 @@ CASES = [
 
 test_by_hand = by_hand(CASES)
 
-
 ON_LISTS = [
     case("_foreach_add", LISTS, LISTS, other=19),
     case("_foreach_add", LISTS, LISTS, alpha=2, other=2 * 19),
     case("_foreach_norm", LISTS, other=2 * 19),
     case("_foreach_pow", 0.9, LISTS, other=19),
     case("_foreach_sigmoid", LISTS, other=4 * 19),
-    case(
-        "_foreach_mm",
-        [meta(2, 3), meta(1, 2)],
-        [meta(3, 5), meta(2, 2)],
-        flop=2 * 2 * 3 * 5 + 2 * 1 * 2 * 2,
-        out=[meta(2, 5), meta(1, 2)],
-    ),
+    case("_foreach_mm", [meta(2, 3), meta(1, 2)], [meta(3, 5), meta(2, 2)],
+         flop=2 * 2 * 3 * 5 + 2 * 1 * 2 * 2, out=[meta(2, 5), meta(1, 2)]),
     case("_foreach_zero", LISTS, out=LISTS),
     case("_foreach_add_", LISTS, LISTS, other=19, out=()),  # in place there is no output
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(**named(ON_LISTS))

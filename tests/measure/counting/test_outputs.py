@@ -56,14 +56,11 @@ def test_what_was_called_before_is_drawn(operator, args, kwargs):
 
 def test_another_form_is_called_and_has_memory_of_its_own():
     noting = Noting(aten.add.Scalar)
+    # Another shape, type or strides, an equal number of another type, another argument
     forms = [
-        (meta(3, 5), 1),
-        (meta(2, 5), 1),  # another shape
-        (meta(3, 5, dtype=torch.float64), 1),  # another type
-        (meta(5, 3).t(), 1),  # other strides
-        (meta(3, 5), 1.0),  # an equal number of another type
-        (meta(3, 5), 1, 2),
-    ]
+        (meta(3, 5), 1), (meta(2, 5), 1), (meta(3, 5, dtype=torch.float64), 1), (meta(5, 3).t(), 1),
+        (meta(3, 5), 1.0), (meta(3, 5), 1, 2),
+    ]  # fmt: skip
     made = [noting.call(*form) for form in (*forms, forms[0])]
     assert noting.runs == len(forms)
     assert len({each.untyped_storage()._cdata for each in made}) == len(made)
@@ -81,13 +78,11 @@ def test_what_may_differ_is_computed_each_time():
         assert (made[0] is made[1] is given) == (operator is aten.relu_.default)
 
 
+CHANNELS_LAST = meta(4, 6, 5, 3).to(memory_format=torch.channels_last)
 FORMS = {
-    "plain": meta(4, 6, 5, 3),
-    "channels last": meta(4, 6, 5, 3).to(memory_format=torch.channels_last),
-    "transposed": meta(4, 7, 6).transpose(1, 2),
-    "expanded": meta(4, 6, 1, 3).expand(4, 6, 5, 3),
-    "every second channel": meta(4, 12, 5, 3)[:, ::2],
-}
+    "plain": meta(4, 6, 5, 3), "channels last": CHANNELS_LAST, "transposed": meta(4, 7, 6).transpose(1, 2),
+    "expanded": meta(4, 6, 1, 3).expand(4, 6, 5, 3), "every second channel": meta(4, 12, 5, 3)[:, ::2],
+}  # fmt: skip
 TYPES = [(torch.float32, torch.float32), (torch.bfloat16, torch.float32), (torch.float64, torch.float64)]
 FORWARD, BACKWARD = aten.native_batch_norm.default, aten.native_batch_norm_backward.default
 
@@ -102,11 +97,7 @@ def test_batch_normalisation_has_the_outputs_that_torch_derives(form, types):
             calls.append((BACKWARD, (gradient, inputs, channels, *statistics, True, 1e-5, mask)))
     for operator, args in calls:
         assert described(outputs.SHAPES[operator](*args)) == described(operator(*args))
-
-
-def test_batch_normalisation_has_outputs_that_torch_gets_wrong():
     # Without a gradient of the input; on the meta device torch writes all three.
-    inputs, channels = meta(4, 6, 5, 3), meta(6)
     made = outputs.SHAPES[BACKWARD](inputs, inputs, *[channels] * 5, True, 1e-5, [False, True, True])
     assert [part if part is None else part.shape for part in made] == [None, (6,), (6,)]
 
