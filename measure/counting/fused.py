@@ -122,11 +122,6 @@ def _margin(input: Any, target: Any, p: float, weight: Any, reduction: int) -> i
     return int(input.numel() * (4 + (p == 2) + (weight is not None)) + _reduced_flop(target.numel(), reduction))
 
 
-def _margins(input: Any, reduction: int) -> int:
-    """Count the same with one target a row. How many there are depends on values."""
-    return int(4 * input.numel() + _reduced_flop(input.numel() // input.shape[-1], reduction))
-
-
 # Connectionist temporal classification (Graves et al. 2006) has a state for each step and each place of the targets and
 # the blanks between them. A state joins three earlier ones by their logarithms: the largest (2), differences and
 # exponentials (6), sums (2), a logarithm, the largest and the likelihood added (3). The gradient takes the same in the
@@ -145,7 +140,10 @@ register_other_flop(
         # A change of sign and a product of its weight for each target.
         "nll_loss_backward nll_loss2d_backward": lambda target, weight: target.numel() * (1 + (weight is not None)),
         "multi_margin_loss": _margin,
-        "multilabel_margin_loss_forward": _margins,
+        # The same with one target a row; how many there are depends on values.
+        "multilabel_margin_loss_forward": lambda input, reduction: (
+            4 * input.numel() + _reduced_flop(input.numel() // input.shape[-1], reduction)
+        ),
         # The margin (2), compared, and added to the target's gradient; a product for a square and for a weight.
         "multi_margin_loss_backward": lambda input, p, weight: input.numel() * (4 + (p == 2) + (weight is not None)),
         "multilabel_margin_loss_backward": lambda input: 4 * input.numel(),

@@ -210,6 +210,7 @@ class LiveMemory:
 
 
 Moved = list[tuple[Any, int, bool]]  # tensors, with the bytes that a call reads (True) or writes
+Limit = Callable[[Moved, Args, Kwargs, Sequence[Any]], Moved]  # by a call's arguments and outputs
 
 
 def _limit(moved: Moved, tensor: Any, byte: int, reads: bool = True) -> Moved:
@@ -219,10 +220,6 @@ def _limit(moved: Moved, tensor: Any, byte: int, reads: bool = True) -> Moved:
         for each, all_byte, is_read in moved
         if each is not tensor or reads or not is_read
     ]
-
-
-def _lookup(moved: Moved, args: Args, _kwargs: Kwargs, outputs: Sequence[Any]) -> Moved:
-    return _limit(moved, args[0], sum(map(tensor_byte, outputs)))
 
 
 def _rows_of(moved: Moved, args: Args, _kwargs: Kwargs, _outputs: Sequence[Any]) -> Moved:
@@ -238,7 +235,7 @@ def _experts(moved: Moved, args: Args, _kwargs: Kwargs, _outputs: Sequence[Any])
     return _limit(moved, matrices, tensor_byte(matrices) * len(rows) // len(matrices))
 
 
-def _index_write(name: str) -> Callable[[Moved, Args, Kwargs, Sequence[Any]], Moved]:
+def _index_write(name: str) -> Limit:
     """Limit the target to the elements that the operator's index names."""
 
     def limit(moved: Moved, args: Args, kwargs: Kwargs, _outputs: Sequence[Any]) -> Moved:
@@ -263,8 +260,8 @@ def _index_write(name: str) -> Callable[[Moved, Args, Kwargs, Sequence[Any]], Mo
 
 
 # By the operator's name; in-place operators have their underscore.
-PARTLY_TOUCHED = {
-    **dict.fromkeys(LOOKUPS, _lookup),
+PARTLY_TOUCHED: dict[str, Limit] = {
+    **dict.fromkeys(LOOKUPS, lambda moved, args, _kwargs, made: _limit(moved, args[0], sum(map(tensor_byte, made)))),
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_renorm_"), _rows_of),
     **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2"), _experts),
     **{f"{name}_": _index_write(name) for name in INDEX_WRITES},

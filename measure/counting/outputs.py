@@ -91,16 +91,6 @@ def _joined(*tensors: Any) -> torch.Tensor | None:
     return _made(torch.cat(indices, 1), torch.cat(values), tensors[0].shape)
 
 
-def _same(tensor: torch.Tensor) -> torch.Tensor:
-    indices, values = parts_of(tensor)
-    return _made(indices, values, tensor.shape)
-
-
-def _transposed(tensor: torch.Tensor) -> torch.Tensor:
-    indices, values = parts_of(tensor)
-    return _made(indices.flip(0), values, tensor.shape[::-1])
-
-
 def _like(tensor: Any, other: Any = None, *_options: Any) -> torch.Tensor | None:
     """Make other values at the same places: under a mask, or for a sparse tensor by a number."""
     sparse = other if _is_sparse(other) else tensor
@@ -108,12 +98,12 @@ def _like(tensor: Any, other: Any = None, *_options: Any) -> torch.Tensor | None
     return _made(indices, torch.empty_like(values), sparse.shape)
 
 
-# Outputs of operators on sparse tensors without memory, which torch gives back empty. Equal places are not joined.
+# Outputs of operators on sparse tensors without memory; torch's own are empty. Equal places are not joined.
 SPARSE_OUTPUTS: dict[str, Callable[..., torch.Tensor | None]] = {
     **dict.fromkeys(("clone", "_coalesce", "add"), _joined),
     **dict.fromkeys(("sparse_mask", "mul", "div", "neg", "_sparse_softmax"), _like),
-    "detach": _same,
-    "t": _transposed,
+    "detach": lambda tensor: _made(*parts_of(tensor), tensor.shape),
+    "t": lambda tensor: _made(parts_of(tensor)[0].flip(0), parts_of(tensor)[1], tensor.shape[::-1]),
 }
 MAKERS = ("_sparse_coo_tensor_with_dims_and_tensors", "sparse_compressed_tensor")
 

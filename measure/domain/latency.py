@@ -53,14 +53,6 @@ class Rounds:
         return found - {WIDE, DRIFTING} | ({WIDE} if width > target else set())
 
 
-def group_latencies(samples: Iterable[Sample | CellSample]) -> dict[Cell, dict[int, list[float]]]:
-    """Group the latencies (s) of one environment by cell and round."""
-    found: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for (*cell, number), rows in groupby(samples, key=attrgetter(*Cell._fields, "round")):
-        found[Cell(*cell)][number] += [row.latency_s for row in rows]
-    return found
-
-
 def round_of(run: Any) -> tuple[Any, ...]:
     """Return the key of a run's round. A training step and its stages share one."""
     return run.environment_id, run.model, run.batch, run.precision, run.variant, run.phase == INFERENCE, run.round
@@ -81,15 +73,16 @@ def undisturbed_rounds(runs: Iterable[Any]) -> list[Any]:
 
 def group_rounds(runs: Iterable[Run], samples: Iterable[Sample | CellSample]) -> dict[Cell, Rounds]:
     """Group the undisturbed runs of one environment by cell, with their latencies."""
-    latencies = group_latencies(samples)
+    latencies: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    for key, rows in groupby(samples, key=attrgetter(*Cell._fields, "round")):
+        latencies[key] += [row.latency_s for row in rows]
     runs_of: dict[Cell, list[Run]] = defaultdict(list)
     for run in undisturbed_rounds(runs):
         runs_of[Cell.of(run)].append(run)
     found = {}
     for cell, of_cell in runs_of.items():
-        rounds = latencies.get(cell, {})
-        ok = [tuple(rounds[run.round]) for run in of_cell if run.status == "ok" and run.round in rounds]
-        found[cell] = Rounds(tuple(of_cell), tuple(ok))
+        keys = [(*cell, run.round) for run in of_cell if run.status == "ok"]
+        found[cell] = Rounds(tuple(of_cell), tuple(tuple(latencies[key]) for key in keys if key in latencies))
     return found
 
 
