@@ -54,9 +54,8 @@ def modes():
         with torch.autocast(device_type=x.device.type, dtype=torch.bfloat16):
             return self.linear(x)
 
-    yield reported(
-        "autocast by the input's device", on(half, 8, linear=linear(8, 8)), 1, forward_flop=128, output_byte=16
-    )
+    layer = on(half, 8, linear=linear(8, 8))
+    yield reported("autocast by the input's device", layer, 1, forward_flop=128, output_byte=16)
 
     def forces(self, x):
         with torch.enable_grad():
@@ -255,13 +254,10 @@ def draws():
     yield reported("a random graph with edges that are read", graph, **flop, **COUNTED, path=None)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        *(*made_in_forward(), *numbers_that_are_read(), *modes(), *containers(), *caches(), *types_and_weights()),
-        *(*nested_tensors(), *gradients_by_torch_func(), *losses(), *sparse(), *draws()),
-    ],
-)
+@pytest.mark.parametrize("case", [
+    *made_in_forward(), *numbers_that_are_read(), *modes(), *containers(), *caches(), *types_and_weights(),
+    *nested_tensors(), *gradients_by_torch_func(), *losses(), *sparse(), *draws(),
+])  # fmt: skip
 def test_by_hand(case):
     row = counted(case.make, case.batch, case.precision)
     assert {name: getattr(row, name) for name in case.expected} == case.expected

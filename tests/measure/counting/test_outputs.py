@@ -1,6 +1,7 @@
 """Operators without memory: each form of a call is derived once, and fake tensors count as the meta device does."""
 
 import itertools
+from unittest.mock import Mock
 
 import pytest
 from helpers.counting import Own, meta, nn, torch
@@ -14,18 +15,10 @@ from measure.models.call import Call, casting, copy_to_meta, empty_inputs
 aten = torch.ops.aten
 
 
-class Noting:
-    """An operator that counts how often torch runs it. Its outputs are remembered under its own key."""
-
-    def __init__(self, operator):
-        self.operator, self.runs = operator, 0
-
-    def __call__(self, *args, **kwargs):
-        self.runs += 1
-        return self.operator(*args, **kwargs)
-
-    def call(self, *args, **kwargs):
-        return outputs.call(self, overload_of(self.operator), args, kwargs)
+def noted(operator):
+    """An operator that notes its runs, and a function that calls it with its own memory of outputs."""
+    noting = Mock(side_effect=operator)
+    return noting, lambda *args, **kwargs: outputs.call(noting, overload_of(operator), args, kwargs)
 
 
 def described(output):
@@ -48,21 +41,21 @@ NORMALISED = (meta(3, 5), meta(3, 5), [5], meta(3, 1), meta(3, 1), None, None, [
     ],
 )
 def test_what_was_called_before_is_drawn(operator, args, kwargs):
-    noting = Noting(operator)
-    first, second = (noting.call(*args, **kwargs) for _ in range(2))
-    assert noting.runs == 1
+    noting, call = noted(operator)
+    first, second = (call(*args, **kwargs) for _ in range(2))
+    assert noting.call_count == 1
     assert described(first) == described(second) == described(operator(*args, **kwargs))
 
 
 def test_another_form_is_called_and_has_memory_of_its_own():
-    noting = Noting(aten.add.Scalar)
+    noting, call = noted(aten.add.Scalar)
     # Another shape, type or strides, an equal number of another type, another argument
     forms = [
         (meta(3, 5), 1), (meta(2, 5), 1), (meta(3, 5, dtype=torch.float64), 1), (meta(5, 3).t(), 1),
         (meta(3, 5), 1.0), (meta(3, 5), 1, 2),
     ]  # fmt: skip
-    made = [noting.call(*form) for form in (*forms, forms[0])]
-    assert noting.runs == len(forms)
+    made = [call(*form) for form in (*forms, forms[0])]
+    assert noting.call_count == len(forms)
     assert len({each.untyped_storage()._cdata for each in made}) == len(made)
 
 
@@ -72,9 +65,9 @@ def test_what_may_differ_is_computed_each_time():
         (aten.neg.default, torch.ones(2)),  # real tensors, with values
         (aten.rand.default, [2]),
     ):
-        noting = Noting(operator)
-        made = [noting.call(given) for _ in range(2)]
-        assert noting.runs == 2
+        noting, call = noted(operator)
+        made = [call(given) for _ in range(2)]
+        assert noting.call_count == 2
         assert (made[0] is made[1] is given) == (operator is aten.relu_.default)
 
 

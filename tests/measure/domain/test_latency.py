@@ -35,22 +35,17 @@ def test_the_last_requested_width_makes_a_cell_wide():
     # Student's t of two degrees of freedom is 4.30: three rounds with a deviation of 1 % are ±2.5 % wide at 95 %
     timed = [replace(samples(1)[0], round=number, latency_s=time_s) for number, time_s in enumerate((0.99, 1, 1.01))]
     for targets, found in (
-        ((None, None, None), set()),
-        ((0.01, 0.01, 0.01), {"wide"}),
-        ((0.2, 0.2, 0.01), {"wide"}),
+        ((None, None, None), set()), ((0.01, 0.01, 0.01), {"wide"}), ((0.2, 0.2, 0.01), {"wide"}),
         ((0.01, 0.01, 0.2), set()),
-    ):
+    ):  # fmt: skip
         runs = [replace(run(round_=n), target=each, recorded_at=f"2026-01-0{n + 1}") for n, each in enumerate(targets)]
         assert group_rounds(runs, timed)[Cell.of(runs[0])].flags == found
 
 
-@pytest.mark.parametrize(
-    ("flags", "latency_s", "found"),
-    [  # of rounds that take 1, 2 and 9 s
-        (("", "", "loaded"), 1.5, {"wide"}), (("loaded", "", "wide;loaded"), 2, set()),
-        (("loaded", "loaded", "loaded"), 2, {"loaded", "wide"}),  # nothing else is known
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("flags", "latency_s", "found"), [  # of rounds that take 1, 2 and 9 s
+    (("", "", "loaded"), 1.5, {"wide"}), (("loaded", "", "wide;loaded"), 2, set()),
+    (("loaded", "loaded", "loaded"), 2, {"loaded", "wide"}),  # nothing else is known
+])  # fmt: skip
 def test_disturbed_rounds_count_only_for_a_cell_without_others(tmp_path, flags, latency_s, found):
     folder = machine(tmp_path)
     for number, (time_s, flag) in enumerate(zip((1, 2, 9), flags, strict=True)):
