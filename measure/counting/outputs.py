@@ -102,7 +102,7 @@ def _like(tensor: Any, other: Any = None, *_options: Any) -> torch.Tensor | None
 SPARSE_OUTPUTS: dict[str, Callable[..., torch.Tensor | None]] = {
     **dict.fromkeys(("clone", "_coalesce", "add"), _joined),
     **dict.fromkeys(("sparse_mask", "mul", "div", "neg", "_sparse_softmax"), _like),
-    "detach": lambda tensor: _made(*parts_of(tensor), tensor.shape),
+    "detach": lambda tensor: _made(parts_of(tensor)[0], parts_of(tensor)[1], tensor.shape),
     "t": lambda tensor: _made(parts_of(tensor)[0].flip(0), parts_of(tensor)[1], tensor.shape[::-1]),
 }
 MAKERS = ("_sparse_coo_tensor_with_dims_and_tensors", "sparse_compressed_tensor")
