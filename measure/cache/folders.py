@@ -6,6 +6,7 @@ round: the lock sets a torn last line aside.
 """
 
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import starmap
@@ -130,12 +131,10 @@ class Workloads:
 
     def of(self, rows: Iterable[Workload]) -> list[Counted]:
         """Return these workloads, each with its layers and operators."""
-        layers, operators = self.rows(Layer), self.rows(Operator)
-
-        def parts(of: Workload, every: Sequence[Record]) -> list[Record]:
-            return [part for part in every if _workload(part) == _workload(of)]
-
-        return [(row, parts(row, layers), parts(row, operators)) for row in rows]
+        parts: dict[Any, list[Any]] = defaultdict(list)
+        for part in (*self.rows(Layer), *self.rows(Operator)):
+            parts[type(part), _workload(part)].append(part)
+        return [(row, parts[Layer, _workload(row)], parts[Operator, _workload(row)]) for row in rows]
 
     def codes(self) -> dict[str, str]:
         """Return the code of each own model that was counted."""

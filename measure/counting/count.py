@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.models import Model
@@ -272,13 +273,11 @@ def count_network(
     """
     from measure.counting.layers import call_rows, layer_rows
     from measure.counting.memory import stored_byte, tensors_in
-    from measure.counting.recorder import Recorder, record_inference, record_training
+    from measure.counting.recorder import record_inference, record_training
 
     keywords = keywords or {}
 
-    def infer() -> tuple[Recorder, Any]:
-        return record_inference(network, inputs, **keywords)
-
+    infer = partial(record_inference, network, inputs, **keywords)
     (inference, output), decided = _most_work(network, infer, is_real)
     passes, parameters = {INFERENCE: inference.forward}, list(network.parameters())
     arguments = held_tensors([inputs, dict(keywords)])
@@ -297,7 +296,7 @@ def count_network(
     columns["inference_peak_byte"] = resident_byte + inference.memory.peak_byte
     del output  # the training pass would count it as resident memory
 
-    def train() -> tuple[Recorder, list[tuple[Any, Any]]]:
+    def train() -> "tuple[Recorder, list[tuple[Any, Any]]]":
         recorded = record_training(network, inputs, **keywords)
         return recorded, [(each, each.grad) for each in parameters if each.grad is not None]
 

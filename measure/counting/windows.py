@@ -7,13 +7,14 @@ operations.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from measure.counting.formulas import Work, formula, register_other_flop
 
 
 def _pooled(
-    dimensions: int, inputs: Any, out: Any, window: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1
+    dimensions: int, input: Any, out: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1
 ) -> int:
     """Count the elements in all windows over the last ``dimensions``. The stride's default is the window's size.
 
@@ -23,48 +24,47 @@ def _pooled(
     for dimension in range(-dimensions, 0):
         size, step, start, spread = (
             option if isinstance(option, int) else option[0 if len(option) == 1 else dimension]
-            for option in (window, stride or window, padding, dilation)
+            for option in (kernel_size, stride or kernel_size, padding, dilation)
         )
         places = [place * step - start for place in range(out.shape[dimension])]
-        limit = inputs.shape[dimension]
+        limit = input.shape[dimension]
         along.append(sum(0 <= place + tap * spread < limit for place in places for tap in range(size)))
     return math.prod(out.shape[:-dimensions]) * math.prod(along)
 
 
-def _adaptively_pooled(dimensions: int, inputs: Any, out: Any) -> int:
+def _adaptively_pooled(dimensions: int, input: Any, out: Any) -> int:
     """Count the same for an adaptive pooling: window i of m over n elements is floor(i n/m) to ceil((i + 1) n/m)."""
 
     def total(size: int, outputs: int) -> int:
         return sum(-(-(place + 1) * size // outputs) - place * size // outputs for place in range(outputs))
 
-    along = map(total, inputs.shape[-dimensions:], out.shape[-dimensions:])
+    along = map(total, input.shape[-dimensions:], out.shape[-dimensions:])
     return math.prod(out.shape[:-dimensions]) * math.prod(along)
 
 
 def _poolings(d: int) -> dict[str, Callable[..., int]]:
     """Make the counts of the poolings over ``d`` dimensions, with or without a batch in front."""
+    pooled, adaptive = partial(_pooled, d), partial(_adaptively_pooled, d)
 
     def largest(input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, out: Any) -> int:
         """A comparison less than a window has elements."""
         out = out[0] if isinstance(out, tuple) else out
-        return _pooled(d, input, out, kernel_size, stride, padding, dilation) - int(out.numel())
+        return pooled(input, out, kernel_size, stride, padding, dilation) - int(out.numel())
 
     also = " mkldnn_adaptive_avg_pool2d" if d == 2 else ""
     also_backward = " mkldnn_adaptive_avg_pool2d_backward" if d == 2 else " adaptive_avg_pool3d_backward"
     return {
         f"max_pool{d}d_with_indices mkldnn_max_pool{d}d": largest,
-        f"adaptive_max_pool{d}d": lambda input, out: _adaptively_pooled(d, input, out[0]) - out[0].numel(),
+        f"adaptive_max_pool{d}d": lambda input, out: adaptive(input, out[0]) - out[0].numel(),
         # The additions and the division: as many as a window has elements.
-        f"avg_pool{d}d": lambda input, kernel_size, stride, padding, out: _pooled(
-            d, input, out, kernel_size, stride, padding
-        ),
-        f"_adaptive_avg_pool{d}d{also}": lambda input, out: _adaptively_pooled(d, input, out),
+        f"avg_pool{d}d": pooled,
+        f"_adaptive_avg_pool{d}d{also}": adaptive,
         # Backward, a division for each window and an addition for each of its elements.
         f"avg_pool{d}d_backward": lambda grad_output, input, kernel_size, stride, padding: (
-            grad_output.numel() + _pooled(d, input, grad_output, kernel_size, stride, padding)
+            grad_output.numel() + pooled(input, grad_output, kernel_size, stride, padding)
         ),
         f"_adaptive_avg_pool{d}d_backward{also_backward}": lambda grad_output, input: (
-            grad_output.numel() + _adaptively_pooled(d, input, grad_output)
+            grad_output.numel() + adaptive(input, grad_output)
         ),
         # Regions at random places, of the given size; a comparison less than their elements.
         f"fractional_max_pool{d}d": lambda kernel_size, out: (math.prod(kernel_size) - 1) * out[0].numel(),
