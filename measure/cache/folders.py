@@ -85,7 +85,6 @@ class Folder:
         return self.children[record].columns_of(of, only)
 
     def tables(self) -> dict[type[Any], list[Any]]:
-        """Return the rows of all tables by record."""
         return {record: self.rows(record) for record in self.paths}
 
     def check(self) -> dict[type[Any], list[tuple[int, Any]]]:
@@ -125,7 +124,6 @@ class Workloads:
         return [row for folder in self.folders() for row in folder.rows(record)]
 
     def columns(self, record: type) -> table.Columns:
-        """Return the layers or operators by column."""
         shared, own = (folder.columns(record) for folder in self.folders())
         return {name: cells + own[name] for name, cells in shared.items()}
 
@@ -141,7 +139,7 @@ class Workloads:
         return {row.model: row.code for row in self.rows(Workload) if row.code}
 
     def place(self, key: tuple[Any, ...]) -> str:
-        """Return the file and line of the workload with a key, to name in an error."""
+        """Return the file and line of the workload with this key, for an error."""
         lines = {
             _workload(row): f"{folder.paths[Workload]}, line {line}"
             for folder in self.folders()
@@ -172,7 +170,6 @@ class Workloads:
                 table.write(folder.paths[Workload], Workload, rows)
 
     def leave_out(self, models: Collection[str]) -> None:
-        """Remove the workloads of these models."""
         with table.in_turn(self.folder):
             for folder in self.folders():
                 folder.leave_out(models)
@@ -309,5 +306,4 @@ class MachineFolder(Folder):
 
 
 def machine_names(data: Path) -> list[str]:
-    """Return the names of the machines in a data folder, sorted."""
     return sorted(path.parent.name for path in (data / "machines").glob(f"*/{FILES[Environment]}"))

@@ -37,6 +37,6 @@ def read_both(record: type[Record], data: Path) -> list[Record]:
 
 
 def curated_file(record: type, data: Path) -> Path:
-    """Return the path of a table kept by hand: the data folder's own, else this project's."""
+    """Return the path of a table that people write: in the data folder, else in this project."""
     own = file_of(record, data)
     return own if own.exists() else file_of(record, project_folder() / "data")

@@ -48,7 +48,7 @@ def trace_names(data: Path) -> list[str]:
 
 
 def read_trace(data: Path, name: str) -> StoredTrace:
-    """Return the tables of a trace. Raises UserError for an unknown name."""
+    """Read the tables of a trace. Raises UserError for an unknown name."""
     names = trace_names(data)
     if not names:
         raise UserError(f"--data: no traces in {data}; run {as_called('measure import-trace')} first")

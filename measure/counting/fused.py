@@ -112,7 +112,7 @@ def _cross_entropy_of_logits(input: Any, weight: Any, pos_weight: Any, reduction
 
 
 def _likelihood(target: Any, weight: Any, reduction: int) -> int:
-    """Count a change of sign a target, and a product with its weight. A mean also divides by the sum of weights."""
+    """Count a change of sign per target, and a product with its weight. A mean also divides by the sum of weights."""
     targets, is_weighted = target.numel(), weight is not None
     return int(targets * (1 + is_weighted) + _reduced_flop(targets, reduction) + is_weighted * (targets - 1))
 
@@ -285,7 +285,7 @@ def fused_gru_backward(has_bias: bool, out: Any) -> Work:
 
 
 def _updated(input: Any, each: int, weight_decay: float, maximize: bool, grad_scale: Any) -> Work:
-    """Count ``each`` operation an element; gradient + decay times weight (2), a sign, a factor where they are set."""
+    """Count ``each`` operations per element; gradient + decay * weight (2), a sign and a factor if they are set."""
     elements = sum(parameter.numel() for parameter in input)
     return Work(0, elements * (each + 2 * bool(weight_decay) + maximize + (grad_scale is not None)))
 

@@ -124,7 +124,7 @@ def activated_product(mat1: Any, mat2: Any, beta: float, alpha: float, use_gelu:
 
 @formula("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2")
 def grouped_product(input: Any, mat2: Any, bias: Any, out: Any) -> Work:
-    """Groups split the rows, the columns or the summands, and each takes part once. Stacks of matrices go by pairs."""
+    """Groups split the rows, columns or summands, and each of these takes part once. Two stacks multiply pairwise."""
     stacked = input.shape[0] if input.dim() == mat2.dim() == 3 else 1
     flop = 2 * stacked * input.shape[-2] * input.shape[-1] * mat2.shape[-1]
     return Work(flop, 0 if bias is None else out.numel())

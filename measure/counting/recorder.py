@@ -270,7 +270,7 @@ class Recorder(TorchDispatchMode):
 
 
 def _is_wrapper(kind: type) -> bool:
-    """Return whether tensors of this class are made of others, as nested ones are of their values and lengths."""
+    """Tensors of such a class are made of others, as nested ones are of values and lengths."""
     return hasattr(kind, "__tensor_flatten__") and not issubclass(kind, FakeTensor)
 
 

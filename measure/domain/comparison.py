@@ -138,7 +138,6 @@ class ComparedRow:
 
 
 def of_cell(rounds: Rounds) -> Repeats:
-    """Summarise the rounds of a cell."""
     run, timed = rounds.deciding, []
     for latencies in rounds.latencies:
         found = estimate_median(latencies)

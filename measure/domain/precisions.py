@@ -10,7 +10,6 @@ FIRST_CAPABILITY = {INT8: (7, 5), TF32: (8, 0), "bf16": (8, 0), FP8: (8, 9)}
 
 
 def has_units(capability: tuple[int, ...], precision: str) -> bool:
-    """Return whether a GPU of this compute capability has units for a precision."""
     return capability >= FIRST_CAPABILITY.get(precision, ())
 
 
