@@ -14,7 +14,6 @@ from unittest.mock import patch
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.nn import functional
-from torch.nn.attention import flex_attention as flexible
 
 from measure.counting.formulas import Work, formula
 
@@ -161,6 +160,8 @@ def _whole_flex_attention() -> AbstractContextManager[Any]:
 
     Its blocks save nothing here, as a causal mask does not. Changes to each score are left out, as adding a mask is.
     """
+    from torch.nn.attention import flex_attention as flexible  # late: it takes a third of a second
+
     if not hasattr(flexible, NO_COMPILER):  # a version with other names
         return nullcontext()
     plain, check_device = vars(flexible)["flex_attention_hop"], vars(flexible)["_validate_device"]
