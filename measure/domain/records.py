@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from measure.domain import schema
+from measure.domain.cautions import FLAGS
 from measure.domain.cell import Cell
 from measure.domain.schema import (
     DAY_S,
@@ -26,7 +27,6 @@ from measure.domain.schema import (
 from measure.domain.words import (
     BURST,
     EIGHT_BITS,
-    FLAGS,
     HUGE_PAGES,
     PEAK_KERNELS,
     PRECISIONS,
@@ -43,7 +43,7 @@ NAME_LETTERS = r"\w .,:;()+/@%&'®™†-"
 NAME = Form(
     re.compile(f"[{NAME_LETTERS}]{{1,200}}").fullmatch, "a name of 200 letters, digits and .,:;()+/@%&'- at most"
 )
-CAVEATS = "caveats of an `ok` round: " + "; ".join(f"`{flag}`, {meaning}" for flag, meaning in FLAGS.items())
+CAVEATS = "caveats of an `ok` round: " + "; ".join(f"`{flag}`, {caution.seen}" for flag, caution in FLAGS.items())
 
 
 @table(f"{MACHINE}/machine.csv", key=("environment_id",))

@@ -15,14 +15,6 @@ STEP = "step"  # the phase of a whole training step
 FORWARD, BACKWARD, UPDATE = STAGES = ("forward", "backward", "update")
 
 WIDE, DRIFTING, LOADED, THROTTLED, CAPPED, SKIPPED = "wide", "drifting", "loaded", "throttled", "capped", "skipped"
-FLAGS = {  # of a measured round, with their meaning
-    WIDE: "the interval is wider than asked",
-    DRIFTING: "the second half of the samples is slower or faster than the first",
-    LOADED: "other programs used a tenth of the cores or more",
-    THROTTLED: "the device lowered its clock for heat or in an emergency of its power supply",
-    CAPPED: "the device lowered its clock for its power cap",
-    SKIPPED: "steps whose gradients were not finite left the optimiser out",
-}
 
 
 def was_disturbed(flags: str | None) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from measure.domain.cautions import in_use
 from measure.domain.values import duration, si
 from measure.machine import container, devices, processor
 from measure.machine.environment import hypervisor, installed_version
@@ -105,11 +106,11 @@ def _describe(found: Sequence[Finding]) -> str:
     return "; ".join(f"{finding.fact}; {finding.advice}" for finding in found)
 
 
-def warning_of_use(device: str) -> str | None:
-    """Return who uses the machine, the remedy and the effect; None on a quiet machine."""
+def warning_of_use(device: str, hint: str = "") -> str | None:
+    """Return a warning that names who uses the machine, with ``hint`` as a further remedy; None on a quiet machine."""
     found = uses_of_machine(device)
-    effect = "Latencies come out longer and are flagged loaded"
-    return f"This machine is in use: {_describe(found)}. {effect}" if found else None
+    remedies = dict.fromkeys(finding.advice or "" for finding in found)
+    return in_use("; ".join(each.fact for each in found), "; ".join(remedies) + hint) if found else None
 
 
 def wait_for_quiet(device: str, limit_s: float, say: Callable[[str], object]) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from measure.domain import cautions
 from measure.domain.advice import Advice, advise
 from measure.domain.cell import Cell
 from measure.domain.latency import TimedCell
@@ -12,7 +13,6 @@ from measure.domain.model_work import CellWork, LayerWork, Reached, beyond_weigh
 from measure.domain.records import Environment, OperatorTime, Profile
 from measure.domain.roofs import Roof
 from measure.domain.values import latency, percent, plain, si
-from measure.domain.words import FLAGS
 from measure.domain.workload_records import Layer, Workload
 from measure.errors import as_called
 from measure.verbs.terminal import Line, Table, aligned, text
@@ -34,7 +34,7 @@ class Lines(str):
 class ModelAnswer:
     """The demands and results of a model at some batch sizes and precisions; the keys of ``model --json``.
 
-    ``layers`` and ``advice`` are those of the first cell; layers have times if it was profiled.
+    ``layers`` and ``advice`` belong to the first cell. Layers have times if it was profiled.
     """
 
     model: str
@@ -59,7 +59,7 @@ class ModelAnswer:
 
     @property
     def layer_table(self) -> Lines:
-        """The layers in the order in which they run."""
+        """The layers in running order."""
         return Lines("\n".join(layer_lines(self.layers, aligned)))
 
 
@@ -75,11 +75,13 @@ def make_answer(
     profile: Profile | None = None,
     operators: Iterable[OperatorTime] = (),
 ) -> ModelAnswer:
-    """Hold a model's counts and cells against a roof. Layers, profile and operators are those of the first cell."""
-    asked, of_layers = cell_work(counts, roof, precisions), layer_work(layers, first.precision, roof, operators)
+    """Compare a model's counts and cells with a roof. Layers, profile and operators belong to the first cell."""
+    of_cells, of_layers = cell_work(counts, roof, precisions), layer_work(layers, first.precision, roof, operators)
     base = next((cell for cell in cells if Cell.of(cell) == first and cell.latency_s is not None), None)
     advice = None if base is None else advise(base, cells, profile, of_layers, environment)
-    return ModelAnswer(first.model, input_shape, environment, roof, asked, reached(cells, asked), of_layers, advice)
+    return ModelAnswer(
+        first.model, input_shape, environment, roof, of_cells, reached(cells, of_cells), of_layers, advice
+    )
 
 
 def _rate(flop_per_s: float) -> str:
@@ -95,12 +97,12 @@ def heading(found: ModelAnswer, table: Table) -> list[str]:
     title = f"{found.model} on {found.environment.label}, inputs of {found.input_shape}"
     uncounted = dict.fromkeys(name for each in found.demands for name in each.uncounted)
     missing = [f"The FLOP leave out operators without a formula: {', '.join(uncounted)}."] if uncounted else []
-    one_run = ["Values decide what runs: the counts are one run's path."] if any(x.path for x in found.demands) else []
+    one_run = ["The values choose the path: the counts are of one run."] if any(x.path for x in found.demands) else []
     return [title, "", *table(rows, NUMBERS), *missing, *one_run, *_cache_lines(found)]
 
 
 def _cache_lines(found: ModelAnswer) -> list[str]:
-    """Say where most FLOP of one more token come from if not from the weights."""
+    """Name the source of most FLOP of one more token, unless it is the weights."""
     flop = sum(each.flop for each in found.layers)
     beyond = beyond_weights(found.layers, found.demands[0].batch) if found.input_shape == "1" else 0
     if 2 * beyond <= flop:
@@ -116,16 +118,16 @@ def _cache_lines(found: ModelAnswer) -> list[str]:
 
 
 def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False, data_flag: str = "") -> list[str]:
-    """Return the timed cells under their roof, the costliest layers (or all), the advice and the caveats."""
-    asked = {(each.batch, each.precision): each for each in found.demands}
+    """Return the timed cells under their roof, the costliest layers (or all), the advice and the warnings."""
+    by_cell = {(each.batch, each.precision): each for each in found.demands}
     head = "batch", "precision", "latency", "±", "inputs/s", "reached", "attainable", "share", "bound by"
     rows: list[Line] = [head]
     failed: list[str] = []
-    caveats: dict[str, list[str]] = defaultdict(list)
+    flagged: dict[str, list[str]] = defaultdict(list)
     for cell in found.cells:
-        timed, demand = cell.timed, asked[cell.timed.batch, cell.timed.precision]
+        timed, demand = cell.timed, by_cell[cell.timed.batch, cell.timed.precision]
         for flag in timed.flags:
-            caveats[flag].append(f"{timed.batch} at {timed.precision}")
+            flagged[flag].append(f"{timed.batch} at {timed.precision}")
         if timed.latency_s is None:
             failed.append(f"Batch size {timed.batch} at {timed.precision}: {timed.status}, {timed.reason}")
             continue
@@ -146,12 +148,13 @@ def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False,
     elif advice:
         lines.append(f"Try first: {advice.remedy}. That is a hypothesis: {advice.why}. To test it:")
         lines.append(f"  {as_called('measure')} {advice.flags}{data_flag}")
-    lines += [f"Mind batch size {', '.join(which)}: {FLAGS[flag]} ({flag})." for flag, which in caveats.items()]
+    lines += [cautions.loaded_roof(found.rates.load)] * (found.rates.load > 0)
+    lines += [cautions.FLAGS[flag].line(f"batch size {', '.join(cells)} ({flag})") for flag, cells in flagged.items()]
     return [*lines, "", *layer_lines(found.layers, table)] if with_layers else lines
 
 
 def layer_lines(layers: Iterable[LayerWork], table: Table) -> list[str]:
-    """Return a table of the layers in the order in which they run, with times if the cell was profiled."""
+    """Return a table of the layers in running order, with times if the cell was profiled."""
     rows: list[Line] = [("layer", "type", "calls", "parameters", "FLOP", "bytes", "bound by", "time", "share")]
     for each in layers:
         amounts = si(each.parameter_count, ""), si(each.flop, "FLOP"), si(each.byte, "B"), each.bound or ""
@@ -167,8 +170,4 @@ def roof_line(found: ModelAnswer) -> str:
     if not precisions or roof.byte_per_s is None:
         return "The roof was not measured."
     peaks = " and ".join(f"{_rate(roof.flop_per_s[each])} at {each}" for each in precisions)
-    line = f"The roof: {peaks}, and {si(roof.byte_per_s, 'B/s')} from memory, as measured here."
-    if roof.load:
-        disturbed = f"Other programs used {percent(roof.load)} of the cores meanwhile"
-        return f"{line} {disturbed}, so each share of it is too high: measure again when they are done."
-    return line
+    return f"The roof: {peaks}, and {si(roof.byte_per_s, 'B/s')} from memory, as measured here."

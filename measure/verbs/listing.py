@@ -1,4 +1,4 @@
-"""The output of a run: ``--list`` and ``--plan``, own models that changed, and what the paper has and lacks.
+"""The output of a run: ``--list`` and ``--plan``, changed models of one's own, and the contents of the cache.
 
 ``docs/json.md`` documents the JSON; a key that does not apply is null.
 """
@@ -11,6 +11,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+from measure.domain import cautions
 from measure.domain.cell import Cell
 from measure.domain.growth import SAME, compare_counts
 from measure.domain.latency import TimedCell
@@ -18,7 +19,7 @@ from measure.domain.models import Model
 from measure.domain.records import Environment, Profile, RoofMeasurement, Run
 from measure.domain.roofs import flop_per_s
 from measure.domain.values import duration, latency, plain, si
-from measure.domain.words import INFERENCE, LOADED, STEP, shape_name
+from measure.domain.words import INFERENCE, STEP, shape_name
 from measure.domain.workload_records import Workload
 from measure.models.identity import differences
 from measure.run.missing import cells_above_roof
@@ -27,7 +28,7 @@ from measure.run.request import Request
 from measure.run.runner import REASONS
 from measure.run.storing import RunCache
 from measure.run.tasks import KILLED, Task
-from measure.verbs.terminal import Line, Table, aligned
+from measure.verbs.terminal import Line, Table, aligned, interval
 
 TASK_KEYS: dict[str, Any] = {  # the keys of every task, with the value where a key does not apply
     "model": None, "batch_sizes": [], "phase": None, "precision": None, "variant": None, "round": None,
@@ -82,45 +83,45 @@ def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: flo
 
 
 def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
-    """Return the parts of this machine that the paper has, what disturbed them, what it lacks, and the next command."""
+    """Return the parts of the paper that this machine has and lacks, with warnings and the next command."""
     runs, profiles, roofs = (cache.rows(record) for record in (Run, Profile, RoofMeasurement))
 
     def measured(rows: Iterable[Any]) -> list[Any]:
         return [row for row in rows if row.status == "ok"]
 
-    asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
-    rounds = Counter(cell for cell in map(Cell.of, measured(runs)) if cell in asked)
+    wanted = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
+    rounds = Counter(cell for cell in map(Cell.of, measured(runs)) if cell in wanted)
     timed = [cell for cell in rounds if cell.phase == INFERENCE]
     batches = sorted({cell.batch for cell in timed})
     named = {
         "a roof by {} kernel{}": {row.roof_kernel for row in measured(roofs)},
         **{f"{{}} model{{}} at batch {size}": {cell.model for cell in timed if cell.batch == size} for size in batches},
         "training steps of {}": {cell.model for cell in rounds if cell.phase == STEP},
-        "operators of {}": {row.model for row in measured(profiles) if Cell.of(row) in asked},
+        "operators of {}": {row.model for row in measured(profiles) if Cell.of(row) in wanted},
     }
     held = [text.format(len(names), "s" * (len(names) > 1)) for text, names in named.items() if names]
     if max(rounds.values(), default=0) > 1:
         ends = dict.fromkeys((min(rounds.values()), max(rounds.values())))
         held.append(f"{' to '.join(map(str, ends))} rounds of each")
     text = f"The paper has {', '.join(held) or 'nothing of this machine yet'}."
-    failed = _failed(request, asked, cache, runs, profiles)
-    lines = [text, *_disturbed(asked, cache), *failed]
+    failed = _failed(request, wanted, cache, runs, profiles)
+    lines = [text, *_warnings(wanted, cache), *failed]
     if not left:
-        return [*lines, f"It lacks nothing{' else' if failed else ''} of what was asked for."]
+        return [*lines, f"It lacks nothing{' else' if failed else ''} that these flags name."]
     lacked = ", ".join(f"{part.title} ({len(part.tasks)})" for part in left)
     return [*lines, f"It lacks {lacked}.", f"To add that: {command}"]
 
 
 def _failed(
-    request: Request, asked: Collection[Cell], cache: RunCache, runs: Iterable[Run], profiles: Iterable[Profile]
+    request: Request, wanted: Collection[Cell], cache: RunCache, runs: Iterable[Run], profiles: Iterable[Profile]
 ) -> list[str]:
-    """Say what was tried and has no result: this version tries it again only when told to."""
-    untimed = set(asked) - {Cell.of(run) for run in runs if run.status == "ok"}
+    """Name the failures: this version tries them again only with ``--force``."""
+    untimed = set(wanted) - {Cell.of(run) for run in runs if run.status == "ok"}
     models = {model.name for model in request.models}
     found: list[tuple[str, Any]] = [
         *((f"counts of {row.model}", row) for row in cache.workloads.rows(Workload) if row.model in models),
         *((Cell.of(row).label, row) for row in runs if Cell.of(row) in untimed),
-        *((f"operators of {Cell.of(row).label}", row) for row in profiles if Cell.of(row) in asked),
+        *((f"operators of {Cell.of(row).label}", row) for row in profiles if Cell.of(row) in wanted),
     ]
     failed = {label: row.model for label, row in found if row.status not in ("ok", "unsupported", KILLED.status)}
     if not failed:
@@ -130,21 +131,14 @@ def _failed(
     return [f"{len(failed)} failed: {', '.join(islice(failed, REASONS))}{more}; {again}."]
 
 
-def _disturbed(asked: Collection[Cell], cache: RunCache) -> list[str]:
-    """Say which cells other programs disturbed, and which roof is lower than a network."""
-    lines = []
-    cells = [cell for cell in cache.folder.cells(cache.environment) if cell.latency_s and Cell.of(cell) in asked]
-    if loaded := sum(LOADED in cell.flags for cell in cells):
-        what = "other programs used this machine in all their rounds, which makes them slower"
-        lines.append(
-            f"{loaded} of {len(cells)} cells are loaded: {what}; --wait 10m --force times them on a quiet one."
-        )
+def _warnings(wanted: Collection[Cell], cache: RunCache) -> list[str]:
+    """Warn of flagged cells, and of each roof below a network."""
+    cells = [cell for cell in cache.folder.cells(cache.environment) if cell.latency_s and Cell.of(cell) in wanted]
     above = {row: (rate, cell) for cell, rate, row in sorted(cells_above_roof(cache), key=itemgetter(1))}
-    for row, (rate, cell) in above.items():
-        rates = f"{si(rate, 'FLOP/s')}, above the {row.precision} roof of {si(flop_per_s(row), 'FLOP/s')}"
-        why = "other programs slowed the roof, or the library needs fewer operations than are counted"
-        lines.append(f"{cell.model} at batch {cell.batch} runs at {rates}: {why}; --sections roofs measures it again.")
-    return lines
+    return cautions.flag_warnings([cell.flags for cell in cells]) + [
+        cautions.above_roof(f"{cell.model} at batch {cell.batch}", rate, row.precision, flop_per_s(row))
+        for row, (rate, cell) in above.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -152,7 +146,7 @@ class Earlier:
     """The changed models of a request, each with its present code; their counts and their cells here from before."""
 
     codes: dict[str, str | None]
-    words: dict[str, str]  # what changed
+    words: dict[str, str]  # the changed parts
     counts: Sequence[Workload]
     cells: Sequence[TimedCell]
 
@@ -163,7 +157,7 @@ class Earlier:
         ]
 
     def request_of(self, request: Request) -> Request:
-        """Return the request with the counts of models whose counts changed.
+        """Return the request with the counts of models that changed.
 
         Else the paper would hold new times against the counts of another network.
         """
@@ -190,7 +184,7 @@ class Earlier:
 
 
 def read_earlier(cache: RunCache, request: Request) -> Earlier:
-    """Read what the cache holds of the request's own models as they were before they changed."""
+    """Read the rows of the request's own models from before their change."""
     codes = {model.name: model.code for model in request.models if model.code}
     runs = cache.rows(Run) if codes else []
     counts = cache.workloads.rows(Workload) if codes else []
@@ -204,10 +198,8 @@ def read_earlier(cache: RunCache, request: Request) -> Earlier:
 
 
 def _latency(cell: TimedCell) -> str:
-    """Return a latency with its interval, else its range; or why there is none."""
+    """Return a latency with its interval or range, or the status without one."""
     if cell.latency_s is None:
         return cell.status
-    ends = (cell.latency_low_s, cell.latency_high_s)
-    if None in ends:
-        ends = (cell.latency_least_s, cell.latency_most_s)
-    return f"{latency(cell.latency_s)} ({' to '.join(latency(end) for end in ends if end is not None)})"
+    ends = interval(cell)
+    return f"{latency(cell.latency_s)} ({ends})" if ends else latency(cell.latency_s)

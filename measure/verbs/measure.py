@@ -116,9 +116,9 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
 
 def _note_broken(broken: Mapping[str, BrokenModelError], request: Request, workloads: Workloads) -> None:
     """Keep a row for each own model that fails before its inputs are known, unless it was counted when it worked."""
-    known = {row.model for row in workloads.rows(Workload) if row.status == "ok"}
+    counted = {row.model for row in workloads.rows(Workload) if row.status == "ok"}
     for name, problem in broken.items():
-        if name not in known:
+        if name not in counted:
             reason = str(problem).removeprefix("--models: ")
             model = Model(name, OWN, OWN, (1,))  # with some shape, as it has none
             workloads.put([not_counted(model, min(request.batch_sizes), FULL_PRECISION, None, "error", reason)])
@@ -151,17 +151,17 @@ def _print_earlier(cache: RunCache) -> None:
     """Print when the folder's rows were measured, maybe by someone else on an equal machine."""
     if dates := sorted(row.recorded_at[:10] for row in cache.rows(Run)):
         since = f"from {dates[0]} to {dates[-1]}" if dates[0] != dates[-1] else f"on {dates[0]}"
-        print(f"What is there already was measured {since}; if not by you, --machine NAME keeps yours apart")
+        print(f"Rows in this folder were measured {since}; if not by you, --machine NAME keeps yours apart")
 
 
 def _wait(limit_s: float | None, device: str) -> float:
-    """Wait for quiet as ``--wait`` says, and return how long (s); say who uses the machine when a run begins on it."""
+    """Wait for quiet as ``--wait`` says, warn of other users of the machine, and return the time waited (s)."""
     waited_s = 0.0
     if limit_s is not None:
         waited_s = wait_for_quiet(device, limit_s, lambda line: print(line, flush=True))
-    if warning := warning_of_use(device):
-        hint = "" if limit_s is not None else "; --wait 2m waits up to two minutes for quiet"
-        print(f"{warning}{hint}", file=sys.stderr)
+    hint = "" if limit_s is not None else "; --wait 2m waits up to two minutes for quiet"
+    if warning := warning_of_use(device, hint):
+        print(warning, file=sys.stderr)
     return waited_s
 
 
@@ -216,7 +216,6 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Return exit code 0, or 130 after Ctrl-C. Raises UserError for bad input."""
     began = time.monotonic()
     if arguments.print_completion:
         print(completion(arguments.print_completion, parser()))

@@ -8,10 +8,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from measure.cache.table import as_text
+from measure.domain.values import latency
 from measure.errors import printable
 
 if TYPE_CHECKING:
     import rich.console
+
+    from measure.domain.latency import TimedCell
 
 
 def stop_as_by_ctrl_c() -> None:
@@ -80,6 +83,15 @@ def name_first(names: Sequence[str]) -> str:
     """Join the first five names, and count the others."""
     others = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(map(printable, names[:5])) + others
+
+
+def interval(cell: "TimedCell") -> str:
+    """Return the ends of a cell's 95 % interval, else of the range of its rounds; empty for a single round."""
+    if cell.latency_low_s is not None and cell.latency_high_s is not None:
+        return f"{latency(cell.latency_low_s)} to {latency(cell.latency_high_s)}"
+    if cell.rounds < 2 or cell.latency_least_s is None or cell.latency_most_s is None:
+        return ""
+    return f"{latency(cell.latency_least_s)} to {latency(cell.latency_most_s)} (range)"
 
 
 def write_csv(file: TextIO, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ WORDS = "--device cpu --threads 1 --machine box --models alexnet --batch-sizes 1
     ("flags", "rounds", "said"),
     [
         (["", "", "loaded", ""], 4, None),  # the latency leaves the third out, and three are wanted
-        (["loaded"] * 5, 5, "1 of 1 cells are loaded"),  # as many as --max-rounds allows
+        (["loaded"] * 5, 5, "1 of 1 cells (loaded)"),  # as many as --max-rounds allows
     ],
 )
 def test_disturbed_rounds_are_made_up_for_while_rounds_are_left(tmp_path, capsys, monkeypatch, flags, rounds, said):
@@ -30,7 +30,7 @@ def test_disturbed_rounds_are_made_up_for_while_rounds_are_left(tmp_path, capsys
     monkeypatch.setattr(Worker, "run", lambda *_: Timing(1, (TimedSample(1.0),), tuple(filter(None, [next(given)]))))
     words = [*WORDS.split(), "--max-rounds", "5", "--data", str(tmp_path)]
     assert command.main(words) == 0
-    assert (said in capsys.readouterr().out) if said else ("loaded:" not in capsys.readouterr().out)
+    assert (said in capsys.readouterr().out) if said else ("(loaded)" not in capsys.readouterr().out)
     assert len(MachineFolder(tmp_path, "box").rows(Run)) == rounds
     assert command.main(words) == 0
     assert "Nothing left to measure" in capsys.readouterr().out

@@ -36,8 +36,8 @@ def test_a_run_on_a_busy_machine_starts_with_a_warning(monkeypatch, others_s, co
     monkeypatch.setattr(psutil, "process_iter", lambda _: programs(("editor", 1.0), ("film", 80.0), ("game", 20.0)))
     warning = checks.warning_of_use("cpu")
     assert bool(warning) == warns
-    if warning:  # the busiest first, the idle not at all; and the doctor's advice
-        assert "1.00 of 4 cores: film (-2) 0.80, game (-3) 0.20; end them, or wait" in warning
+    if warning:  # the busiest first, the idle not at all; and what the doctor would do
+        assert "1.00 of 4 cores: film (-2) 0.80, game (-3) 0.20. Try: end them, or wait" in warning
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_the_plan_says_when_what_is_there_was_measured(tmp_path, capsys):
     for number, day in enumerate(("2026-01-02", "2026-01-01")):
         folder.put_run(Run(**cell, status="oom", reason="x", recorded_at=f"{day}T00:00:00+00:00", round=number), [])
     assert call(tmp_path, f"--plan {SMALL}") == 0
-    assert "What is there already was measured from 2026-01-01 to 2026-01-02" in capsys.readouterr().out
+    assert "Rows in this folder were measured from 2026-01-01 to 2026-01-02" in capsys.readouterr().out
 
 
 def test_a_budget_too_short_for_one_latency_is_refused(tmp_path, capsys):
