@@ -5,7 +5,6 @@ import importlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import NamedTuple, TypeAlias
 
 from measure.domain import variants
@@ -15,7 +14,7 @@ from measure.errors import UserError, as_called, by_spaces, quote, unknown
 from roofwright.command_line import CommandLine, data_flag
 
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandLine]"
-Run = Callable[[argparse.Namespace], int]
+Run = Callable[[argparse.Namespace], int]  # returns the exit code, and raises UserError for bad input
 
 
 class Verb(NamedTuple):
@@ -28,8 +27,8 @@ class Verb(NamedTuple):
 
 VERBS = {
     "model": Verb("model", "NAME", "counts, roof, latency, costliest layers of one model, and the first thing to try"),
-    "show": Verb("upkeep", "", "the cells in the cache, with their latencies and intervals"),
-    "compare": Verb("compare", "A B", "what changed between two caches or environments, cell by cell, or two traces"),
+    "show": Verb("show", "", "the cells in the cache, with their latencies and intervals"),
+    "compare": Verb("compare", "A B", "the changes between two caches or environments, cell by cell, or two traces"),
     "import-ncu": Verb("import_ncu", "FILE", "add hardware counters that Nsight Compute read elsewhere to the cache"),
     "import-trace": Verb("traces", "FILE", "where the time of a recorded step goes: a torch.profiler trace of any GPU"),
     "trace": Verb("traces", "NAME", "an imported trace: time by kind of layer, roof, largest loss"),
@@ -41,13 +40,14 @@ VERBS = {
     "predict": Verb("predict", "MODEL", "the least and the likely time of a model on chips that were not measured"),
     "count-published": Verb("published", "", "count the models of published timings, at their input sizes"),
     "forget": Verb("upkeep", "MODEL", "remove a model's measurements and counts from the cache"),
-    "doctor": Verb("upkeep", "", "find what would spoil a measurement on this machine, and say how to fix it"),
+    "doctor": Verb("upkeep", "", "find causes of bad measurements on this machine, and say how to fix them"),
 }
 
 
-def add_verb(verbs: Verbs, name: str, run: Run, description: str) -> CommandLine:
-    """Add a verb that ``run`` carries out, and ``--data``; return its parser."""
-    flags: CommandLine = verbs.add_parser(name, help=VERBS[name].help, description=description)
+def add_verb(verbs: Verbs, name: str, run: Run) -> CommandLine:
+    """Add a verb that ``run`` carries out and its docstring describes, with ``--data``; return its parser."""
+    about = " ".join((run.__doc__ or "").split())
+    flags: CommandLine = verbs.add_parser(name, help=VERBS[name].help, description=about)
     flags.set_defaults(run=run)
     add_data(flags)
     return flags
@@ -60,7 +60,6 @@ def declare(verbs: Verbs, names: Iterable[str]) -> None:
 
 
 def parser_of(verb: str) -> CommandLine:
-    """Return a verb's parser."""
     verbs = CommandLine(prog=as_called("measure")).add_subparsers()
     declare(verbs, [verb])
     parser: CommandLine = verbs.choices[verb]
@@ -74,7 +73,7 @@ def add_data(flags: argparse._ActionsContainer) -> None:
 
 
 def add_formats(flags: argparse._ActionsContainer, formats: Mapping[str, str]) -> None:
-    """Add switches for ways to print, of which one may be given, and their help."""
+    """Add switches that exclude each other, with their help."""
     group = flags.add_mutually_exclusive_group()
     for name, text in formats.items():
         group.add_argument(name, action="store_true", help=text)
@@ -91,14 +90,12 @@ def parse_time(text: str) -> float:
 
 
 def parse_count(text: str, least: int = 1) -> int:
-    """Return a whole number, ``least`` or more."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r} is not a valid number; use a whole number ≥ {least}")
     return int(text)
 
 
 def parse_batch_size(text: str) -> int:
-    """Return one of several batch sizes."""
     if several := by_spaces(text):
         raise argparse.ArgumentTypeError(f"{quote(text)} is not a number{several}")
     return parse_count(text)
@@ -113,26 +110,26 @@ def parse_percent(text: str) -> float:
 
 
 def parse_folder_name(text: str) -> str:
-    """Return the name of a machine's folder. Raises UserError for one that no folder may have."""
     if not re.fullmatch(r"[^\W_][\w.-]{0,63}", text):
         raise UserError(f"--machine: {quote(text)} is not a valid folder name; use letters, digits, '.', '_' and '-'")
     return text
 
 
 def check_folder(path: Path, flag: str) -> Path:
-    """Return the path, given for ``flag``. Raises UserError if it exists and is not a folder."""
+    """Raise UserError, naming ``flag``, for a path that exists and is not a folder. Return the path."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{flag}: {path} is a file; name a folder")
     return path
 
 
 def no_measurements(data: Path) -> UserError:
-    """Return the error of a verb that needs what the cache does not hold."""
     return UserError(f"--data: no measurements in {data}; run {as_called('measure')}{data_flag(data)} first")
 
 
 def check_writable(data: Path) -> None:
-    """Create the cache's folder. Raises UserError before a measurement whose rows could not be written."""
+    """Create the cache's folder. Raises UserError, before anything is measured, if rows could not be written."""
+    from tempfile import TemporaryFile
+
     for folder in (data, data / "workload", data / "machines"):
         check_folder(folder, "--data")
     try:
@@ -143,10 +140,7 @@ def check_writable(data: Path) -> None:
 
 
 def completion(shell: str, measuring: CommandLine) -> str:
-    """Return the text that completes ``roofwright`` in a shell, which sources it.
-
-    Raises UserError without shtab, and for a shell that shtab does not know.
-    """
+    """Return the script that completes ``roofwright`` in a shell. Raises UserError without shtab, or its support."""
     try:
         import shtab
     except ImportError:

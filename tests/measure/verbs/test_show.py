@@ -47,6 +47,21 @@ def test_show(golden, capsys, name, words):
     golden(name, capsys.readouterr().out)
 
 
+def test_an_incomplete_last_row_is_named(tmp_path, capsys):
+    runs = put_one(tmp_path).paths[Run]
+    runs.write_text(f"{runs.read_text()}{DATED.environment_id},alex")
+    assert command.main(["show", "--csv", "--data", str(tmp_path)]) == 0
+    out, err = capsys.readouterr()
+    assert err == f"{runs}: the last row is incomplete (a killed command left it) and left out\n"
+    assert len(out.splitlines()) == 2
+
+
+def put_one(data):
+    box = machine(data, "box")
+    put(box, 0, [0.1] * 6)
+    return box
+
+
 def test_two_rounds_have_a_range(tmp_path, capsys):
     box = machine(tmp_path, "box")
     for number, latency_s in enumerate((0.1, 0.3)):
