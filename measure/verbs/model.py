@@ -63,14 +63,7 @@ DEFAULTS_OF_TENSORS = settings.DEFAULT_DTYPE, settings.DEFAULT_DEVICE  # a netwo
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare model."""
-    text = (
-        "Answer for one model on this machine: its FLOP and bytes, the roof, the share it reaches, its costliest "
-        "layers, and what to try first. Anything missing from the cache is measured, coarsely, and kept: a product and "
-        "the streams for the roof, a round of each cell, and a profile of the first. A model of yours whose code has "
-        "changed is measured anew, in the place of its earlier rows, and shown before and after."
-    )
-    flags = add_verb(verbs, "model", main, text)
+    flags = add_verb(verbs, "model", main)
     add = flags.add_argument
     add("model", metavar="NAME", help="a built-in model, LIBRARY:NAME or package.module:function")
     text = "inputs in one forward pass (default: 1)"
@@ -90,7 +83,11 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def main(flags: argparse.Namespace) -> int:
-    """Return exit code 0. Raises UserError for bad input, or if the model cannot be counted."""
+    """Answer for one model on this machine: its FLOP and bytes, the roof, the share it reaches, its costliest layers,
+    and a first thing to try. Anything missing from the cache is measured, coarsely, and kept: a product and the streams
+    for the roof, a round of each cell, and a profile of the first. A model of yours is measured anew after a change of
+    its code, in the place of its earlier rows, and shown before and after.
+    """
     device, threads = devices.find(flags.device), parse_threads(flags.threads)
     stop_as_by_ctrl_c()  # before an own model has a process
     request, sampling = make_request(flags)
@@ -108,7 +105,7 @@ def main(flags: argparse.Namespace) -> int:
         if counting := [task for task in tasks if not task.is_of_machine]:
             _do(counting, cache, worker, device)
         found = read_answer(cache, request)
-        if not flags.json:  # print what the cache holds before the slow part
+        if not flags.json:  # print the counts before the slow part
             print("\n".join(heading(found, table)), flush=True)
         if measuring := [task for task in tasks if task.is_of_machine]:
             if warning := warning_of_use(device.torch_name):
@@ -134,7 +131,7 @@ def make_request(flags: argparse.Namespace) -> tuple[Request, Sampling]:
 
 
 def first_cell(request: Request) -> Cell:
-    """Return the cell of a request that is profiled: at its first precision and smallest batch size."""
+    """Return the profiled cell of a request: at its first precision and smallest batch size."""
     return Cell(request.models[0].name, request.batch_sizes[0], request.precisions[0], INFERENCE, EAGER)
 
 
@@ -194,21 +191,21 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
 
 
 def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAnswer:
-    """Count a network, time its forward pass where it is, and hold it against this machine's roof.
+    """Count a network, time its forward pass where it is, and compare it with this machine's roof.
 
-    >>> answer = measure.model(network, torch.rand(8, 3, 224, 224))   # one tensor; its first dimension is the batch
-    >>> answer = measure.model(network, (image, mask))                # several arguments
-    >>> answer = measure.model(network, {"input_ids": tokens})        # keyword arguments
-    >>> answer                                                        # latency, roof, costliest layers, what to try
-    >>> answer.layer_table                                            # every layer with FLOP, bytes and bound
+    >>> answer = measure.model(network, images)  # the first dimension of a tensor is the batch
+    >>> measure.model(network, {"input": images}, name="mine")  # arguments by keyword, or a tuple of them; a title
+    >>> measure.model(network.to(memory_format=torch.channels_last), images)  # a variant is a network changed before
+    >>> measure.model(copy.deepcopy(network).bfloat16(), images.bfloat16())  # the precision of the parameters counts
+    >>> answer.cells[0].timed.latency_s, answer.demands[0].flop, answer.layer_table  # numbers, and a line a layer
 
-    The network and its inputs are on one device. The network runs in eval mode without gradients. It is timed under
-    the settings of ``measure/machine/settings.py``, such as fp32 without TF32, and so is the roof, once in a process.
-    Network and settings are left as they were, and nothing is written.
+    The network and its inputs are on one device. The network runs in eval mode without gradients; training steps are
+    timed by ``python -m measure``. It is timed under the settings of ``measure/machine/settings.py``, such as fp32
+    without TF32, and so is the roof, once in a process. Network and settings are restored, and nothing is written.
 
-    Raises ValueError for what is no network, for inputs that it does not take, and for parameters (or inputs, if there
-    are none) that are all of other types than floating-point of 16 or 32 bits; NotImplementedError, with a reason, for
-    what cannot be counted; SettingChangedError for a network that changes such a setting.
+    Raises ValueError for anything but a network, for inputs that it does not take, and for parameters (or inputs, if
+    there are none) without any floating-point type of 16 or 32 bits; NotImplementedError, with a reason, for a network
+    that cannot be counted; SettingChangedError for a network that changes such a setting.
     """
     import torch
 

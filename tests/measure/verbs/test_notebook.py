@@ -1,5 +1,8 @@
 """``measure.model``, the function for notebooks."""
 
+import copy
+from doctest import DocTestParser
+
 import pytest
 import torch
 from helpers.small_network import network as small
@@ -35,6 +38,16 @@ def test_a_network_at_hand_is_counted_timed_and_left_as_it_was():
     assert repr(found.layer_table) == str(found.layer_table)
     named = measure.model(torch.nn.Bilinear(8, 8, 4), {"input1": torch.rand(2, 8), "input2": torch.rand(2, 8)})
     assert named.layers[0].parameter_count == 4 * 8 * 8 + 4
+
+
+@pytest.mark.usefixtures("roof")
+def test_the_examples_of_the_docstring_run():
+    network, images = small(2)
+    names = {"measure": measure, "torch": torch, "copy": copy, "network": network, "images": images}
+    examples = DocTestParser().get_examples(measure.model.__doc__)
+    for example in examples:
+        exec(example.source, names)
+    assert len(examples) == 5
 
 
 @pytest.mark.parametrize(
