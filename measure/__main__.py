@@ -33,8 +33,8 @@ def run(words: Sequence[str]) -> int:
         if verb not in VERBS:
             hint = did_you_mean(verb, VERBS)
             raise UserError(f"there is no command {verb!r}; use {', '.join(VERBS)}, or flags alone to measure{hint}")
-        asked = parser_of(verb).parse_args(rest)
-        code: int = asked.run(asked)
+        flags = parser_of(verb).parse_args(rest)
+        code: int = flags.run(flags)
         return code
     from measure.verbs import measure
 

@@ -1,7 +1,4 @@
-"""The one error that a user's input can cause, and short descriptions of others.
-
-Suggests the known name that a user may have meant by an unknown one.
-"""
+"""The one error that a user's input can cause, short descriptions of others, and suggestions for unknown names."""
 
 import difflib
 import fnmatch
@@ -12,12 +9,12 @@ from pathlib import PurePath
 LONGEST_LINE = 500  # characters of a short description: a table's cell holds it, and people read it
 LIKE, VERY_LIKE = 0.5, 0.7  # ``difflib``'s ratio of two names: one may be meant, and most likely is
 QUOTED = 40  # characters of a cell, header or name that an error quotes
-LEFT_OUT = ("torchvision:", "torchaudio:", "language:")  # what tables write no model's name with
-LISTED = 15  # the most known names that an error lists; of more it lists the nearest
+LEFT_OUT = ("torchvision:", "torchaudio:", "language:")  # before a name: tables leave them out
+LISTED = 15  # the most names that an error lists; of more it lists the nearest
 
 
 class UserError(Exception):
-    """Bad input. Its text is one sentence that names the file, row, flag or model and says what to do.
+    """Bad input. Its text is one sentence that names the file, row, flag or model, and the remedy.
 
     The command lines print it without a traceback and exit with ``exit_code``.
     """
@@ -63,15 +60,15 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def nearest(name: str, known: Iterable[str], likeness: float = LIKE) -> list[str]:
-    """Return at most three known names, the most alike first, whatever their case."""
-    lower = {each.lower(): each for each in known}
+def nearest(name: str, names: Iterable[str], likeness: float = LIKE) -> list[str]:
+    """Return at most three names, the most alike first, whatever their case."""
+    lower = {each.lower(): each for each in names}
     return [lower[each] for each in difflib.get_close_matches(name.lower(), lower, cutoff=likeness)]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return the end of a sentence about an unknown name, ``; did you mean compare?``; empty if none is like it."""
-    near = nearest(name, known, VERY_LIKE)
+    near = nearest(name, names, VERY_LIKE)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -81,32 +78,29 @@ def by_spaces(name: str) -> str:
     return f"; write several with spaces: {' '.join(names)}" if "," in name and len(names) > 1 else ""
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for an unknown name, given for ``what``."""
-    known = list(known)
+def unknown(flag: str, name: str, names: Iterable[str]) -> UserError:
+    """Return the error for a name, given for ``flag``, that is none of ``names``."""
+    names = list(names)
     if several := by_spaces(name):
-        return UserError(f"{what}: {quote(name)} is not one of the {len(known)}{several}")
-    if len(known) > LISTED:
-        near = ", ".join(nearest(name, known, 0))
-        return UserError(f"{what}: {quote(name)} is not one of the {len(known)}; the nearest are {near}")
-    return UserError(f"{what}: {quote(name)} is not one of {', '.join(known)}{did_you_mean(name, known)}")
+        return UserError(f"{flag}: {quote(name)} is not one of the {len(names)}{several}")
+    if len(names) > LISTED:
+        near = ", ".join(nearest(name, names, 0))
+        return UserError(f"{flag}: {quote(name)} is not one of the {len(names)}; the nearest are {near}")
+    return UserError(f"{flag}: {quote(name)} is not one of {', '.join(names)}{did_you_mean(name, names)}")
 
 
-def matching(known: Iterable[str], pattern: str) -> list[str]:
-    """Return the known names that a name or glob means.
-
-    The library that tables leave out may stand before it; maker and product line may be left out, as in the paper.
-    """
-    known, name = list(known), pattern.partition(":")[2] if pattern.startswith(LEFT_OUT) else pattern
-    return fnmatch.filter(known, name) or fnmatch.filter(known, f"* {name}")
+def matching(names: Iterable[str], pattern: str) -> list[str]:
+    """Return the names that a name or glob means, with or without ``LEFT_OUT``, or a chip's maker and product line."""
+    names, name = list(names), pattern.partition(":")[2] if pattern.startswith(LEFT_OUT) else pattern
+    return fnmatch.filter(names, name) or fnmatch.filter(names, f"* {name}")
 
 
-def chosen(what: str, patterns: Iterable[str], known: Iterable[str]) -> set[str]:
-    """Return the known names that match names or globs, given for ``what``. Raises UserError if one matches none."""
-    known, found = sorted(known), set()
+def chosen(flag: str, patterns: Iterable[str], names: Iterable[str]) -> set[str]:
+    """Return the names that match names or globs, given for ``flag``. Raises UserError if one matches none."""
+    names, found = sorted(names), set[str]()
     for pattern in patterns:
-        meant = matching(known, pattern)
+        meant = matching(names, pattern)
         if not meant:
-            raise unknown(what, pattern, known)
+            raise unknown(flag, pattern, names)
         found.update(meant)
     return found

@@ -7,10 +7,9 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def batch_axis(axis: int | None) -> Callable[[Function], Function]:
-    """Say which dimension of its inputs is the batch, where a model's function does not make it the first.
+    """Mark the dimension of a function's inputs that is the batch, unless it is the first.
 
-    ``None``: no dimension is, because what belongs to all inputs stands in one row, as tokens that are packed or the
-    nodes of several graphs do.
+    ``None``: no dimension is, as for packed tokens or the nodes of several graphs, which share one row.
     """
     if not (axis is None or isinstance(axis, int)):
         raise TypeError("batch_axis takes a dimension; write @roofwright.batch_axis(1), or (None) if none is the batch")

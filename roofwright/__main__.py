@@ -30,11 +30,11 @@ def parser() -> CommandLine:
     flags = CommandLine(
         prog="roofwright",
         description="Measure how deep networks run on this machine, and render the paper about it.",
-        epilog="See roofwright measure --help and roofwright report --help. What is measured lies in the folder data "
-        "below the current one, the paper in _site.",
+        epilog="See roofwright measure --help and roofwright report --help. Measurements lie in the folder data below "
+        "the current one, the paper in _site.",
     )
     flags.add_argument("--version", action="store_true", help="print the version and exit")
-    parts = "measure as python -m measure does, or render as python -m report does; what follows is for that part"
+    parts = "measure as python -m measure does, or render as python -m report does; it takes the rest of the line"
     flags.add_argument("part", nargs="?", choices=list(PARTS), help=parts)
     return flags
 

@@ -69,7 +69,7 @@ class CommandLine(argparse.ArgumentParser):
             hint = did_you_mean(word, self._option_string_actions) or (
                 self.for_more and f"; use {as_called(self.for_more)}"
             )
-        elif "; " in problem:  # a flag's type says what to do
+        elif "; " in problem:  # a flag's type names the remedy
             raise UserError(problem)
         raise UserError(f"{problem}{hint or f'; see {self.prog} --help'}")
 

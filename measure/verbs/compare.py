@@ -26,16 +26,7 @@ from measure.verbs.terminal import aligned, markdown, name_first, write_csv
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare compare."""
-    text = (
-        "Compare measurements before and after a change (a commit, a driver, another torch), or of two machines. First "
-        "come the counts, which are exact: parameters, FLOP, bytes and peak memory. Then the times, cell by cell; B/A "
-        "above 1 means that B takes longer. A change is called slower or faster if it is significant at 5 % after "
-        "Benjamini and Hochberg's correction for the number of cells, and undecided if it is not but could still be "
-        "5 %, or if other programs used a machine in all rounds. Of two imported traces, which kinds of layer make the "
-        "difference: terms that add up to the ratio of their steps."
-    )
-    flags = add_verb(verbs, "compare", main, text)
+    flags = add_verb(verbs, "compare", main)
     add = flags.add_argument
     text = (
         "a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose "
@@ -64,7 +55,13 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def main(flags: argparse.Namespace) -> int:
-    """Return exit code 0, or 1 for a regression. Raises UserError for bad input."""
+    """Compare measurements before and after a change (a commit, a driver, another torch), or of two machines. First
+    come the counts, which are exact: parameters, FLOP, bytes and peak memory. Then the times, cell by cell; B/A above 1
+    means that B takes longer. A change is called slower or faster if it is significant at 5 % after Benjamini and
+    Hochberg's correction for the number of cells, and undecided if it is not but could still be 5 %, or if other
+    programs used a machine in all rounds. Of two imported traces, which kinds of layer make the difference: terms that
+    add up to the ratio of their steps.
+    """
     if flags.csv == "-" and (flags.json or flags.markdown):
         other = "--json" if flags.json else "--markdown"
         raise UserError(f"--csv - and {other}: print in different ways; give one of them")
@@ -162,7 +159,7 @@ def _machine(path: Path, other: Path, data: Path) -> Path:
 
 
 def _read(folder: Path, identity: str) -> Side:
-    """Read the environment whose id begins with ``identity``, or the newest if that is empty."""
+    """Read the environment with an id that begins with ``identity``, or the newest if that is empty."""
     machine = MachineFolder(folder.parent, folder.name, folder)  # wherever it lies
     environment = machine.newest_environment()
     if identity:
@@ -224,10 +221,10 @@ def _profiled(side: Side, cells: Collection[Any], layers: Iterable[Layer]) -> di
     operators: dict[Cell, list[OperatorTime]] = defaultdict(list)
     for operator in machine.rows(OperatorTime, profiles):
         operators[Cell.of(operator)].append(operator)
-    known = {Cell.of(row) for row in profiles}
     runs = [row for row in machine.rows(Run) if row.environment_id == environment.environment_id]
     clocks_hz: dict[Cell, list[float]] = defaultdict(list)
-    for sample in machine.rows(Sample, [row for row in runs if row.status == "ok" and Cell.of(row) in known]):
+    profiled = {Cell.of(row) for row in profiles}
+    for sample in machine.rows(Sample, [row for row in runs if row.status == "ok" and Cell.of(row) in profiled]):
         if sample.clock_hz is not None:
             clocks_hz[Cell.of(sample)].append(sample.clock_hz)
     found = {}

@@ -68,7 +68,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two sides and what differs. ``matters`` is the least change of a latency that matters, as a share."""
+    """Two sides and their differences. ``matters`` is the least change of a latency that matters, as a share."""
 
     a: Side
     b: Side
@@ -177,9 +177,9 @@ def overview(compared: Sequence[Compared], table: Table) -> list[str]:
         if any(found):
             marked = ["" if row is None else f"{row.ratio:.3g}{MARKS.get(row.change or '', ' ')}" for row in found]
             cells.append((*map(str, cell), latency(side.latency_s or 0.0), *marked))
-    shown = table(cells, (*NUMBERS, *ratios)) if len(cells) > 1 else ["No cell of A was measured on another side."]
+    body = table(cells, (*NUMBERS, *ratios)) if len(cells) > 1 else ["No cell of A was measured on another side."]
     note = "Slower than A: +, faster: -; without a mark: within error, undecided or not tested."
-    return [*table(sides, head[3:]), "", *shown, "", note, "Intervals and roofs: --csv, --json, or compare two."]
+    return [*table(sides, head[3:]), "", *body, "", note, "Intervals and roofs: --csv, --json, or compare two."]
 
 
 def _place(side: Side) -> str:
@@ -193,7 +193,7 @@ def _count_cells(row: CountedRow) -> list[str]:
 
 
 def _count_summary(rows: Sequence[CountedRow], left_out: int) -> list[str]:
-    """Count the changed counts, which are exact, and name the models whose input changed."""
+    """Count the changed counts, which are exact, and name the models with other inputs."""
     found = [row.change for row in rows]
     numbers = ", ".join(f"{found.count(change)} {change}" for change in (GREW, SHRANK, SAME))
     lines = [f"and {left_out} more; --json names all"] if left_out > 0 else []
@@ -205,7 +205,7 @@ def _count_summary(rows: Sequence[CountedRow], left_out: int) -> list[str]:
 
 
 def _cause_lines(cause: Cause, bullet: str, as_markdown: bool) -> list[str]:
-    """Return the terms of one cell's ratio, and what their estimates rest on."""
+    """Return the terms of one cell's ratio, and the basis of their estimates."""
     table = markdown if as_markdown else aligned
     rows: list[Line] = [("cause", "A", "B", "B/A", "term")]
     for term in cause.terms:
@@ -218,9 +218,9 @@ def _cause_lines(cause: Cause, bullet: str, as_markdown: bool) -> list[str]:
     if None in clocks and cause.a.is_gpu == cause.b.is_gpu:
         lines.append(f"{bullet}The clock was not recorded on both sides: its part is in the other terms.")
     elif CLOCK in [term.name for term in cause.terms]:
-        shown = " and ".join(si(each or 0.0, "Hz") for each in clocks)
+        rates = " and ".join(si(each or 0.0, "Hz") for each in clocks)
         lines.append(
-            f"{bullet}Clock: {shown}; its term is the most that it explains, and B's other times are at A's clock."
+            f"{bullet}Clock: {rates}; its term is the most that it explains, and B's other times are at A's clock."
         )
     if cause.a.page_faults is not None and cause.b.page_faults is not None:
         lines.append(f"{bullet}Page faults of a call: {plain(cause.a.page_faults)} and {plain(cause.b.page_faults)}.")
@@ -257,7 +257,7 @@ def summary(rows: Sequence[ComparedRow]) -> list[str]:
             lines.append(f"{count(affected)} measured {how}")
     undecided = [row for row in compared if row.change == UNDECIDED]
     groups: dict[str, list[str]] = defaultdict(list)
-    groups["undecided; what the interval does not exclude"] = [_not_excluded(row) for row in undecided]
+    groups["undecided; the interval allows"] = [_not_excluded(row) for row in undecided]
     for row in rows:
         if row.ratio is None:
             title, details = _gap(row)

@@ -27,14 +27,7 @@ from roofwright.command_line import data_flag
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare import-ncu."""
-    text = (
-        "Put the hardware counters of a model, which NVIDIA Nsight Compute wrote as a report (.ncu-rep) or with ncu "
-        "--csv --page raw, into the cache of a machine: one that has measured, or a GPU of which only the name is "
-        "known. docs/gpu.md has the command of ncu with the metrics that are read."
-    )
-    flags = add_verb(verbs, "import-ncu", main, text)
-    add = flags.add_argument
+    add = add_verb(verbs, "import-ncu", main).add_argument
     add("file", metavar="FILE", help="a report of ncu, or the output of ncu --csv")
     add("--model", required=True, metavar="NAME", help="the model, as in --models of measure (required)")
     add("--batch", required=True, type=parse_count, metavar="N", help="the inputs of a step (required)")
@@ -49,17 +42,20 @@ def add_verbs(verbs: Verbs) -> None:
     add("--device-name", metavar="NAME", help="the GPU's name, for a machine that has measured nothing")
 
 
-def main(asked: argparse.Namespace) -> int:
-    """Return exit code 0. Raises UserError for bad input."""
+def main(flags: argparse.Namespace) -> int:
+    """Put the hardware counters of a model, which NVIDIA Nsight Compute wrote as a report (.ncu-rep) or with ncu --csv
+    --page raw, into the cache of a machine: one that has measured, or a GPU that is only named. docs/gpu.md has the
+    command of ncu with the metrics that are read.
+    """
     with closing(IsolatedCalls(CALL_LIMIT_S)) as own:
-        models = catalog.find([asked.model], describe=own.describe)
+        models = catalog.find([flags.model], describe=own.describe)
     if len(models) != 1:
-        raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
-    shape = asked.input_shape or shape_name(models[0].input_shape)
+        raise UserError(f"--model: {flags.model!r} selects {len(models)} models; name one")
+    shape = flags.input_shape or shape_name(models[0].input_shape)
     if not SHAPE.fits(shape):
         raise UserError(f"--input-shape: {shape!r} is not a valid shape; use numbers joined by x, such as 3x224x224")
     model = replace(models[0], input_shape=tuple(map(int, shape.split("x"))))
-    batch, steps, file = asked.batch, asked.steps, Path(asked.file)
+    batch, steps, file = flags.batch, flags.steps, Path(flags.file)
     try:
         content = file.read_bytes()
     except OSError as problem:
@@ -68,20 +64,20 @@ def main(asked: argparse.Namespace) -> int:
     if file.suffix in ncu_rep.SUFFIXES:
         counted = ncu_rep.read(file, steps, tool="imported")
     else:
-        counted = ncu_csv.parse(decode(content, errors="replace").splitlines(), asked.file, steps, tool="imported")
+        counted = ncu_csv.parse(decode(content, errors="replace").splitlines(), flags.file, steps, tool="imported")
     if counted.uneven is not None:
         kernel = counted.uneven[:80]
         raise UserError(f"--steps: {steps} does not divide the launches of {kernel}; give the number of calls counted")
-    folder, environment = _machine(asked.data, asked.machine, asked.device_name)
-    task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
+    folder, environment = _machine(flags.data, flags.machine, flags.device_name)
+    task = HardwareCounterTask(model, Cell(model.name, batch, flags.precision, flags.phase, EAGER))
     with folder.locked():
-        put(RunCache(Workloads(asked.data), folder, environment), task, counted)
+        put(RunCache(Workloads(flags.data), folder, environment), task, counted)
     print(f"{len(counted.kernels)} kernels of {model.name} at batch size {batch} into {folder.folder}")
     if counted.missing:
         print(f"not in the file, so unknown: {', '.join(counted.missing)}")
     if counted.tensor_gap:
         print(f"FLOP of tensor cores are unknown: {counted.tensor_gap}")
-    where = data_flag(asked.data)
+    where = data_flag(flags.data)
     counts = f"{as_called('measure')} --sections workload --models {model.name} --batch-sizes {batch}{where}"
     print(f"Next: {counts}, for the counts that the paper holds against them; then {as_called('report')}{where}")
     return 0
@@ -103,7 +99,7 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
 
 
 def unknown_but(device_name: str) -> Environment:
-    """Return the environment of a GPU of which only the name is known."""
+    """Return the environment of a GPU with nothing but its name."""
     identity = hashlib.sha256(device_name.encode()).hexdigest()[:12]
     values: dict[str, Any] = dict.fromkeys(field.name for field in fields(Environment)) | {"recorded_at": now()}
     values |= {"environment_id": identity, "hardware_id": identity, "device": "cuda", "name": device_name}

@@ -50,20 +50,13 @@ COLUMNS: dict[str, Callable[[Prediction], str]] = {
     "from": lambda row: origin(row.basis, row.timed_models),
 }
 NUMBERS = ("batch", "least", "likely", "90 % interval", RATE, "tokens/s", "prompts/s", "memory")
-MUCH = 0.1  # the share of the memory from which the scores of all tokens are named
+MUCH = 0.1  # the least share of the memory for a note on the scores of all tokens
 PASSES = {INFERENCE: "forward pass", STEP: "training step"}
 Calls = dict[Key, CallWork]
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare predict."""
-    text = (
-        "Predict the latency of a model on chips: the least time that their roofs allow, and the likely time with its "
-        "90 % interval. Needs no such chip, no GPU and no weights. The model is counted once; the prediction uses "
-        "latencies measured on the chip, else its datasheet (docs/prediction.md). Chips are sorted by likely time; "
-        "those without an interval, or with too little memory, come last."
-    )
-    flags = add_verb(verbs, "predict", main, text)
+    flags = add_verb(verbs, "predict", main)
     add = flags.add_argument
     add("model", metavar="MODEL", help="a built-in model, LIBRARY:NAME or package.module:function")
     text = (
@@ -85,45 +78,49 @@ def add_verbs(verbs: Verbs) -> None:
     add("--known", nargs="+", metavar="CALL", help=text)
     text = (
         "the computer that launches a GPU's work: a measured machine with a GPU, or a time an operator, such as 8us "
-        "(default: the quickest of those measured with the newest torch)"
+        "(default: the quickest one measured with the newest torch)"
     )
     add("--host", metavar="MACHINE|TIME", help=text)
     add_formats(flags, {"--json": "print JSON (docs/json.md)", "--markdown": "print Markdown"})
 
 
-def main(asked: argparse.Namespace) -> int:
-    """Return exit code 0. Raises UserError for bad input, and for a model that cannot be counted."""
-    batches = sorted(set(asked.batch_sizes))
-    devices = _devices(asked.data, asked.chip, asked.precision)
-    if asked.known and len(devices) > 1:
+def main(flags: argparse.Namespace) -> int:
+    """Predict the latency of a model on chips: the least time that their roofs allow, and the likely time with its 90 %
+    interval. Needs no such chip, no GPU and no weights. The model is counted once; the prediction uses latencies
+    measured on the chip, else its datasheet (docs/prediction.md). Chips are sorted by likely time; those without an
+    interval, or with too little memory, come last.
+    """
+    batches = sorted(set(flags.batch_sizes))
+    devices = _devices(flags.data, flags.chip, flags.precision)
+    if flags.known and len(devices) > 1:
         raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
-    fitted = curated_file(Coefficient, asked.data).parents[1]  # the project's, whole, where this cache has no fit
-    predictor, phase = Predictor.read(fitted), STEP if asked.training else INFERENCE
-    host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
-    counted = _counted(asked.data)
-    known = _known(asked, counted)
-    keys = _count("MODEL", asked.model, batches, asked, counted)
-    conditions = asked.precision, asked.variant, phase
+    fitted = curated_file(Coefficient, flags.data).parents[1]  # the project's, whole, where this cache has no fit
+    predictor, phase = Predictor.read(fitted), STEP if flags.training else INFERENCE
+    host_us = None if flags.host is None else _host_us(flags.host, predictor.hosts, phase)
+    counted = _counted(flags.data)
+    references = _reference_calls(flags, counted)
+    keys = _count("MODEL", flags.model, batches, flags, counted)
+    conditions = flags.precision, flags.variant, phase
     calls = [
-        (demand, predictor.basis(device, *conditions, demand.sort, known, host_us))
+        (demand, predictor.basis(device, *conditions, demand.sort, references, host_us))
         for demand, device in product([counted[key] for key in keys], devices)
     ]
     rows = [basis.predict(demand) for demand, basis in calls if basis]
     if not rows:
-        raise UserError(f"--precision: nothing was timed at {asked.precision} on such a device; choose another")
+        raise UserError(f"--precision: nothing was timed at {flags.precision} on such a device; choose another")
     rows.sort(key=lambda row: (row.batch, row.rank))
-    if asked.json:
-        heading = {"model": keys[0].model, "input_shape": keys[0].input_shape, "precision": asked.precision}
-        heading |= {"phase": phase, "variant": asked.variant}
+    if flags.json:
+        heading = {"model": keys[0].model, "input_shape": keys[0].input_shape, "precision": flags.precision}
+        heading |= {"phase": phase, "variant": flags.variant}
         print(json.dumps(heading | {"predictions": [*map(dataclasses.asdict, rows)]}, indent=2, allow_nan=False))
     else:
         inputs = _inputs(keys[0], counted[keys[0]])
         cells = [tuple(cell(row) for cell in COLUMNS.values()) for row in rows]
         head = tuple(timings.rate_of(keys[0].model) if name == RATE else name for name in COLUMNS)
-        lines = (markdown if asked.markdown else aligned)([head, *cells], NUMBERS)
+        lines = (markdown if flags.markdown else aligned)([head, *cells], NUMBERS)
         variants = dict.fromkeys("run by a server" if row.variant == SERVED else row.variant for row in rows)
         sizes = f"{'batch' if len(batches) == 1 else 'batches'} {', '.join(map(str, batches))}"
-        heading_parts = [keys[0].model, inputs, sizes, asked.precision, PASSES[phase], " or ".join(variants)]
+        heading_parts = [keys[0].model, inputs, sizes, flags.precision, PASSES[phase], " or ".join(variants)]
         if host_us := max(row.host_us for row in rows):
             heading_parts.append(f"host {host_us:.3g} µs an operator")
         notes = [*_notes(rows, keys, counted)]
@@ -136,7 +133,7 @@ def _counted(data: Path) -> Calls:
 
 
 def _inputs(key: Key, demand: CallWork) -> str:
-    """Return what a call reads for each input of the batch."""
+    """Describe each input of the batch."""
     if found := re.search(rf"_{DECODE}_([0-9]+)$", key.model):
         return f"1 token after {int(found[1]):,}"
     if demand.family == LANGUAGE and key.input_shape.isdigit():
@@ -145,7 +142,7 @@ def _inputs(key: Key, demand: CallWork) -> str:
 
 
 def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> Iterator[str]:
-    """Yield what a reader of the table must know of its order, its bases, experts and memory."""
+    """Yield notes on the table's order, its bases, experts and memory."""
     if len({row.chip for row in rows}) > 1:
         yield "Each batch is sorted by likely time; chips without an interval, or with too little memory, come last."
     if len({row.basis for row in rows}) > 1:
@@ -168,7 +165,7 @@ def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> I
 
 
 def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:
-    """Return the devices of these names and globs (default: all) that have the precision; say which named lack it."""
+    """Return the devices of these names and globs (default: all) that have the precision; name those that lack it."""
     chips = of_chips(data)
     devices = {each.name: each for each in (*chips.values(), *(machine for _, _, machine in of_machines(data)))}
     globs = [chips[fold_name(name)].name if fold_name(name) in chips else name for name in names or ("*",)]
@@ -185,9 +182,9 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known(asked: argparse.Namespace, counted: Calls) -> list[OwnTime]:
+def _reference_calls(flags: argparse.Namespace, counted: Calls) -> list[OwnTime]:
     """Return the calls in ``--known``."""
-    words = asked.known or []
+    words = flags.known or []
     if len(words) % 3:
         raise UserError(f"--known: takes MODEL BATCH TIME, once or more, not {len(words)} words")
     calls = []
@@ -198,13 +195,13 @@ def _known(asked: argparse.Namespace, counted: Calls) -> list[OwnTime]:
             raise UserError(f"--known: {problem}") from None
         if seconds is None:
             raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
-        (key,) = _count("--known", name, [batch], asked, counted)
+        (key,) = _count("--known", name, [batch], flags, counted)
         calls.append((counted[key], seconds))
     return calls
 
 
 def _seconds(text: str) -> float | None:
-    """Return a time above 0 with its unit in seconds; None if it is none."""
+    """Return a time with its unit in seconds, or None unless it is a time above 0."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)", text.strip())
     return (float(match[1]) * {"s": 1.0, "ms": 1e-3}.get(match[2], 1e-6) or None) if match else None
 
@@ -219,17 +216,17 @@ def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
     return hosts[name, phase]
 
 
-def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace, counted: Calls) -> list[Key]:
+def _count(flag: str, name: str, batches: Sequence[int], flags: argparse.Namespace, counted: Calls) -> list[Key]:
     """Return the calls of the model of this name, given for ``flag``; add those to ``counted`` that it lacks."""
-    model = resolve_request_of_one(flag, with_defaults(models=[name], data=asked.data)).models[0]
-    shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
-    keys = [Key(model.name, shape, batch, stored, asked.training) for batch in batches]
-    home = Workloads(asked.data) if model.source == OWN else Workloads(asked.data, COUNTED)
+    model = resolve_request_of_one(flag, with_defaults(models=[name], data=flags.data)).models[0]
+    shape, stored = shape_name(model.input_shape), stored_as(flags.precision)
+    keys = [Key(model.name, shape, batch, stored, flags.training) for batch in batches]
+    home = Workloads(flags.data) if model.source == OWN else Workloads(flags.data, COUNTED)
     rows = [row for row in home.rows(Workload) if row.model == model.name]
     stale = {row.batch for row in rows if (row.code, row.counting) != (model.code, VERSION)}
     missing = [key for key in keys if key not in counted or key.batch in stale]
     tasks = [WorkloadTask(model, tuple(key.batch for key in missing), stored, None)] if missing else []
-    if (after := _decode(model)) and not asked.training:
+    if (after := _decode(model)) and not flags.training:
         # A failure is not tried again: it costs the cache alone
         there = {(row.model, row.batch, row.precision) for row in home.rows(Workload)} | {
             (key.model, key.batch, key.precision) for key in counted
@@ -237,7 +234,7 @@ def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespa
         lacking = tuple(batch for batch in batches if (after.name, batch, stored) not in there)
         tasks += [WorkloadTask(after, lacking, stored, None)] if lacking else []
     if tasks:
-        check_writable(asked.data)
+        check_writable(flags.data)
         progress = runner.RunProgress(tasks, make_console(stderr=True))
         progress.say(f"Counting {' and '.join(task.model.name for task in tasks)}, once; this may take a minute")
         with closing(Worker("cpu", 1, Sampling())) as worker, progress:
@@ -245,9 +242,9 @@ def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespa
             runner.run(tasks, worker, partial(store_counts, home), progress)
         for key in missing:
             counted.pop(key, None)
-        counted |= _counted(asked.data)
+        counted |= _counted(flags.data)
         for row in home.rows(Workload):
-            key = Key(row.model, row.input_shape, row.batch, row.precision, asked.training)
+            key = Key(row.model, row.input_shape, row.batch, row.precision, flags.training)
             if row.autocast is None and key in missing and key not in counted:
                 work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
                 raise UserError(f"{work} cannot be counted ({row.reason})")
@@ -255,7 +252,7 @@ def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespa
 
 
 def _decode(model: Model) -> Model | None:
-    """Return the decode after a language model's prefill, whose inputs are the cache; None for other models."""
+    """Return the decode after a language model's prefill; None for other models."""
     if model.family == LANGUAGE and not re.search(rf"_({DECODE}|{ENCODE})_", model.name):
         with suppress(UserError):  # networks that only encode, and a prompt that fills all positions
             return catalog.find([timings.decode_after(model.name, shape_name(model.input_shape))])[0]

@@ -1,4 +1,4 @@
-"""What others published: ``measure add-published`` and ``measure count-published``."""
+"""Published measurements: ``measure add-published`` and ``measure count-published``."""
 
 import argparse
 import time
@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from measure.domain.schema import file_of
+from measure.domain.schema import TABLES, file_of
 from measure.errors import as_called
 from measure.machine.device import Device
 from measure.published import add, count
@@ -24,29 +24,22 @@ from roofwright.command_line import INTERRUPTED, data_flag
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare add-published and count-published."""
-    about = (
-        "Check a CSV table of published measurements, with the columns of one of the tables of "
-        "data/published/measurements (docs/data.md), and add its rows. Any delimiter; latency_ms is converted. Adds "
-        "nothing if a row is wrong or faster than its chip."
-    )
-    flags = add_verb(verbs, "add-published", add_published, about)
-    flags.add_argument("file", metavar="FILE", help="the table")
-    about = "replace rows that have the same key but other values"
-    flags.add_argument("--replace", action="store_true", help=about)
-    about = (
-        "Count FLOP and bytes of the models in data/published/measurements, forward and backward, for one input at "
-        "fp32. Stop it at any time: the same command resumes."
-    )
-    flags = add_verb(verbs, "count-published", count_published, about)
+    flags = add_verb(verbs, "add-published", add_published)
+    text = f"the table, with the columns of {' or '.join(TABLES[each].name for each in add.RECORDS)}"
+    flags.add_argument("file", metavar="FILE", help=text)
+    text = "replace rows that have the same key but other values"
+    flags.add_argument("--replace", action="store_true", help=text)
+    flags = add_verb(verbs, "count-published", count_published)
     flags.add_argument("--models", nargs="+", default=["*"], metavar="GLOB", help="count only these (default: all)")
-    about = "stop after this time, such as 90s, 10m or 1h30m"
-    flags.add_argument("--budget", type=parse_time, metavar="TIME", help=about)
-    flags.add_argument("--force", action="store_true", help="count again what has been counted")
+    text = "stop after this time, such as 90s, 10m or 1h30m"
+    flags.add_argument("--budget", type=parse_time, metavar="TIME", help=text)
+    flags.add_argument("--force", action="store_true", help="count all again")
 
 
 def add_published(flags: argparse.Namespace) -> int:
-    """Return exit code 0. Raises UserError for bad input, with nothing added."""
+    """Check a CSV table of published measurements, and add its rows to data/published/measurements (docs/data.md). Any
+    delimiter; latency_ms is converted. Adds nothing if a row is wrong or faster than its chip.
+    """
     file = Path(flags.file)
     record, rows = add.read(file, flags.data)
     check_writable(flags.data)
@@ -63,7 +56,9 @@ def add_published(flags: argparse.Namespace) -> int:
 
 
 def count_published(flags: argparse.Namespace) -> int:
-    """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
+    """Count FLOP and bytes of the models in data/published/measurements, forward and backward, for one input at fp32.
+    Stop it at any time: the same command resumes.
+    """
     deadline = time.monotonic() + flags.budget if flags.budget else None
     shapes, counted = count.timed(flags.data, flags.models), set() if flags.force else count.counted(flags.data)
     tasks = [PublishedCountTask(*shape) for shape in shapes if shape not in counted]
@@ -89,7 +84,7 @@ def count_published(flags: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class PublishedCountTask(Task):
-    """Counts a model at ``input_size`` pixels on each side; None: the model's own size."""
+    """Count a model at ``input_size`` pixels on each side, or at its own size (None)."""
 
     name: str
     input_size: int | None

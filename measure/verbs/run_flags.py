@@ -26,13 +26,12 @@ from roofwright.command_line import CommandLine
 
 
 def parser() -> CommandLine:
-    """Return the flags of a run."""
     verbs = {f"{name} {verb.values}".rstrip(): verb.help for name, verb in flags.VERBS.items()}
     width = max(map(len, verbs))
     command_line = CommandLine(
         prog=as_called("measure"),
         description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
-        "The same command resumes a run that was stopped: it measures only what is missing.\n\n"
+        "The same command resumes a stopped run: it measures only the rest.\n\n"
         "A cell is a model at one batch size, precision and variant, in a forward pass or a training step.\n"
         "It is timed in several rounds, each in a fresh process. A variant is a way to run the same network.",
         epilog=f"Other commands, with flags of their own ({as_called('measure compare --help')}):\n"
@@ -42,7 +41,7 @@ def parser() -> CommandLine:
         f"\nThen render the paper: {as_called('report')}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = command_line.add_argument_group("what to measure").add_argument
+    add = command_line.add_argument_group("models and cells").add_argument
     text = (
         "names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME, language:GLOB, hf:NAME or "
         "hf:CONFIG.json (Hugging Face), and package.module:function, a function of yours that returns a network and "
@@ -73,7 +72,7 @@ def parser() -> CommandLine:
     add("--variants", nargs="+", metavar="V", help=text)
     text = "count each model at its own input size instead of 224 x 224 (--sections workload)"
     add("--native-size", action="store_true", help=text)
-    add("--force", action="store_true", help="measure again what is measured already")
+    add("--force", action="store_true", help="measure all of it again")
     where = command_line.add_argument_group("where")
     add = where.add_argument
     text = (
@@ -108,14 +107,14 @@ def parser() -> CommandLine:
     add("--wait", type=flags.parse_time, metavar="TIME", help=text)
     text = "give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)"
     add("--call-limit", type=flags.parse_time, default="60s", metavar="TIME", help=text)
-    add("--try-anyway", action="store_true", help="try also cells whose counted tensors cannot fit into memory")
+    add("--try-anyway", action="store_true", help="try also cells with counted tensors that cannot fit into memory")
     text = "draw the order of the cells with this number (default: another each time)"
     seed = secrets.randbelow(10**6)
     add("--seed", type=partial(flags.parse_count, least=0), default=seed, metavar="N", help=text)
-    output = command_line.add_argument_group("what to print")
+    output = command_line.add_argument_group("output")
     add = output.add_argument
-    instead = {"--plan": "show what would be measured, and measure nothing"}
-    instead |= {"--list": "show the models (or those of --models), and measure nothing"}
+    instead = {"--plan": "list the tasks, and measure nothing"}
+    instead |= {"--list": "list the models (all, or as --models says), and measure nothing"}
     flags.add_formats(output, instead)
     add("--json", action="store_true", help="print the output of --plan or --list as JSON (docs/json.md)")
     text = "show each task, and log decisions on standard error: skipped cells, new processes, warm-up, sampling"
@@ -154,7 +153,7 @@ def _parse_target(text: str) -> float:
 
 
 def with_defaults(**given: Any) -> argparse.Namespace:
-    """Return the flags of a run, with these values and the defaults of the others."""
+    """Return the flags of a run, given some values."""
     command_line = parser()
     command_line.set_defaults(**given)
     return command_line.parse_args([])

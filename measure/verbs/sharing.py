@@ -5,10 +5,12 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
 import sys
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -46,19 +48,7 @@ class TakenError(UserError):
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare pack, share and add-machine."""
-    text = (
-        "Put a machine's measurements into a zip, for somebody who adds it with python -m measure add-machine. The zip "
-        "includes the counts of your own models, which nobody else can count, and the SHA-256 of each table, by which "
-        "add-machine names changed tables. It holds no names of users or hosts: of an exception only the type is in it."
-    )
-    packing = add_verb(verbs, "pack", pack, text)
-    text = (
-        "Share a machine's measurements in one step: put them into a zip, check it as add-machine does, and say how to "
-        "send it. Nothing is sent, and neither an account nor a network is needed. The zip holds no names of users or "
-        "hosts: of an exception only the type is in it."
-    )
-    sharing = add_verb(verbs, "share", share, text)
+    packing, sharing = add_verb(verbs, "pack", pack), add_verb(verbs, "share", share)
     for flags in (packing, sharing):
         text = "the zip (default: NAME.zip in the current folder)"
         flags.add_argument("file", nargs="?", metavar="FILE.zip", help=text)
@@ -66,13 +56,7 @@ def add_verbs(verbs: Verbs) -> None:
         flags.add_argument("--machine", metavar="NAME", help=text)
     text = "who measured, for the line that cites it (default: %(default)s)"
     sharing.add_argument("--author", default="Anonymous", metavar="NAME", help=text)
-    text = (
-        "Check the folder of a machine that somebody else measured, or a zip of it, and add it to the cache. Earlier "
-        "measurements of the same machine stay. Files that are not tables are left out. Nothing is added if a row "
-        "cannot have been measured. Several folders or zips become one machine each, named after the file or folder, "
-        "even if they are of one kind."
-    )
-    add = add_verb(verbs, "add-machine", add_machines, text).add_argument
+    add = add_verb(verbs, "add-machine", add_machines).add_argument
     add("sources", nargs="+", metavar="FOLDER|ZIP", help="a machine's folder from data/machines, or a zip")
     text = "the folder to add it as (default: the folder of the same machine, else its own name)"
     add("--machine", type=parse_folder_name, metavar="NAME", help=text)
@@ -80,13 +64,19 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def pack(flags: argparse.Namespace) -> int:
-    """Return exit code 0. Raises UserError for bad input, and without measurements."""
+    """Put a machine's measurements into a zip, for somebody who adds it with python -m measure add-machine. The zip
+    includes the counts of your own models, which nobody else can count, and the SHA-256 of each table, so that
+    add-machine can name changed tables. It holds no names of users or hosts: of an exception only the type is in it.
+    """
     _pack(flags)
     return 0
 
 
 def share(flags: argparse.Namespace) -> int:
-    """Return exit code 0. Raises UserError for bad input, without measurements, and for those that cannot be right."""
+    """Share a machine's measurements in one step: put them into a zip, check it as add-machine does, and say how to
+    send it. Nothing is sent, and neither an account nor a network is needed. The zip holds no names of users or hosts:
+    of an exception only the type is in it.
+    """
     machine, target = _pack(flags)
     try:
         with contributed.opened(target) as given:
@@ -111,11 +101,11 @@ def _pack(flags: argparse.Namespace) -> tuple[MachineFolder, Path]:
 
 def find_machine(data: Path, name: str | None) -> MachineFolder:
     """Return the machine of this name, else the one measured last. Raises UserError without measurements."""
-    known = machine_names(data)
-    if not known:
+    names = machine_names(data)
+    if not names:
         raise no_measurements(data)
     # The machine measured last, as in the paper: a clone also holds a machine of the project
-    folders = [MachineFolder(data, each) for each in chosen("--machine", [name] if name else known, known)]
+    folders = [MachineFolder(data, each) for each in chosen("--machine", [name] if name else names, names)]
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
     if not any(map(machine.rows, (Run, RoofMeasurement))):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with {as_called('measure')}")
@@ -123,14 +113,14 @@ def find_machine(data: Path, name: str | None) -> MachineFolder:
 
 
 def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
-    """Write the zip, whole or not at all, and return a line that says what is in it."""
+    """Write the zip, whole or not at all, and return a line about its contents."""
     measured = {row.model for row in (*machine.rows(Run), *machine.rows(Profile))}
     workloads = Workloads(data)
     counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
-    left_out = 0
+    left_out, partial = 0, target.with_name(f".{target.name}.part")  # the next pack replaces it after a kill
     try:
-        with TemporaryDirectory(prefix=".packing-", dir=target.parent) as temporary:
-            partial, own = Path(temporary, "machine.zip"), Workloads(Path(temporary))
+        with TemporaryDirectory() as temporary:
+            own = Workloads(Path(temporary))
             own.put((shareable(row), layers, parts) for row, layers, parts in workloads.of(counted))
             paths = {f"workload/{path.name}": path for path in (own.folder / OWN).glob("*.csv")}
             for record, rows in machine.tables().items():  # not the files: a killed run leaves rows without a round
@@ -139,13 +129,17 @@ def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
                 if given:
                     paths[FILES[record]] = Path(temporary, FILES[record])
                     write(paths[FILES[record]], record, given)
-            with ZipFile(partial, "w", ZIP_DEFLATED) as archive:
+            zipped = Path(temporary, "machine.zip")
+            with ZipFile(zipped, "w", ZIP_DEFLATED) as archive:
                 for name, path in paths.items():
                     archive.write(path, f"{machine.name}/{name}")
                 lines = [f"{digest}  {name}\n" for name, digest in sums_of(paths).items()]
                 archive.writestr(f"{machine.name}/{SUMS}", "".join(lines))
-            partial.replace(target)
+            shutil.copyfile(zipped, partial)
+        partial.replace(target)
     except OSError as problem:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise UserError(f"{target} cannot be written ({problem.strerror}); name another file") from None
     models = sorted({row.model for row in counted})
     counts = f", with the counts of {name_first(models)}" if models else ""
@@ -185,7 +179,11 @@ def citation(machine: MachineFolder, zipped: Path, author: str) -> str:
 
 
 def add_machines(flags: argparse.Namespace) -> int:
-    """Return exit code 0. Raises UserError for bad input; sound machines among several are added first."""
+    """Check the folder of a machine that somebody else measured, or a zip of it, and add it to the cache. Earlier
+    measurements of the same machine stay. Files that are not tables are left out. Nothing is added if a row cannot have
+    been measured. Several folders or zips become one machine each, named after the file or folder, even if they are of
+    one kind.
+    """
     if flags.machine is not None and len(flags.sources) > 1:
         raise UserError("--machine: names one machine; give one folder or zip with it")
     measured: Cells = set()
@@ -193,7 +191,7 @@ def add_machines(flags: argparse.Namespace) -> int:
     with in_turn(flags.data / "machines"):  # or two of them would take one name, or add one machine twice
         for unfinished in (flags.data / "machines").glob(f"*/{ADDED}"):
             with MachineFolder(flags.data, unfinished.parent.name).locked():
-                """Taking the lock finishes what a killed process left."""
+                """The lock finishes the work of a killed process."""
         latencies = {name: _latencies(MachineFolder(flags.data, name)) for name in machine_names(flags.data)}
         for source in flags.sources:
             try:
@@ -223,7 +221,7 @@ def _latencies(folder: Folder) -> Counter[float]:
 
 
 def _copies(latencies: Mapping[str, Counter[float]], new: Set[str]) -> list[list[str]]:
-    """Group machines whose samples are nearly all equal; return the groups that have a new machine.
+    """Group machines with nearly equal samples; return the groups that have a new machine.
 
     ``latencies`` are the samples of each machine. Each is compared with the first of the groups that share a sample.
     """
@@ -287,7 +285,7 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
 
 def home(data: Path, name: str | None, hardware_id: str) -> str | None:
     """Return the folder that already holds this machine, ``name`` if several do or none."""
-    folders = [MachineFolder(data, known) for known in machine_names(data)]
+    folders = [MachineFolder(data, each) for each in machine_names(data)]
     holders = [each.name for each in folders if hardware_id in {row.hardware_id for row in each.rows(Environment)}]
     return name if name in holders or not holders else holders[0]
 
@@ -299,31 +297,31 @@ def put(data: Path, name: str, tables: Tables, replace: bool) -> dict[type, int]
     """
     target = MachineFolder(data, name)
     with target.locked():
-        known = {record: [] for record in tables} if replace else target.tables()
-        together = _merge(target.folder, known, tables)
-        added = {record: len(rows) - len(known[record]) for record, rows in together.items()}
+        before = {record: [] for record in tables} if replace else target.tables()
+        together = _merge(target.folder, before, tables)
+        added = {record: len(rows) - len(before[record]) for record, rows in together.items()}
         if replace or any(added.values()):
             target.replace(together)
     return added
 
 
-def _merge(place: Path, known: Tables, new: Tables) -> Tables:
-    """Add new rows to the known ones. Raises TakenError if they are of two machines, or differ on a cell."""
-    hardware = {row.hardware_id for row in known[Environment]}
+def _merge(place: Path, old: Tables, new: Tables) -> Tables:
+    """Add new rows to the old ones. Raises TakenError if they are of two machines, or differ on a cell."""
+    hardware = {row.hardware_id for row in old[Environment]}
     if hardware and hardware != {row.hardware_id for row in new[Environment]}:
         remedy = "name another folder with --machine NAME, or use --replace to put this one in its place"
-        raise TakenError(f"{place}: holds another machine ({quote(known[Environment][0].name)}); {remedy}")
+        raise TakenError(f"{place}: holds another machine ({quote(old[Environment][0].name)}); {remedy}")
     together = {}
     for record, rows in new.items():
         key = attrgetter(*TABLES[record].key)
-        by_key = {key(row): row for row in known[record]}
+        by_key = {key(row): row for row in old[record]}
         differing = [row for row in rows if shareable(by_key.get(key(row), row)) != shareable(row)]
         if differing and record is not Environment:  # another folder may have seen an environment at another time
             example = " ".join(str(getattr(differing[0], column)) for column in TABLES[record].key[1:])
             clash = f"has other results for {len(differing)} of the same rows, such as {example!r}"
             remedy = "use --replace to replace the old folder, or keep both with --machine NAME"
             raise TakenError(f"{place / FILES[record]}: {clash}; {remedy}")
-        together[record] = [*known[record], *(row for row in rows if key(row) not in by_key)]
+        together[record] = [*old[record], *(row for row in rows if key(row) not in by_key)]
     return together
 
 
@@ -339,6 +337,6 @@ def _print_uncounted(measured: Cells, data: Path) -> None:
         models, batches = (sorted(set(column)) for column in zip(*usual, strict=True))
         # A command of a thousand names cannot be copied, and some systems refuse it
         named = ALL_MEASURED if len(models) > MOST_NAMED else " ".join(map(shlex.quote, models))
-        asked = f"--models {named} --batch-sizes {' '.join(map(str, batches))}"
+        cells = f"--models {named} --batch-sizes {' '.join(map(str, batches))}"
         print(f"Not counted here, and so without FLOP and bytes: {name_first(models)}. To count them:")
-        print(f"  {as_called('measure')} --sections workload {printable(asked)}{data_flag(data)}")
+        print(f"  {as_called('measure')} --sections workload {printable(cells)}{data_flag(data)}")

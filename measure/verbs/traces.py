@@ -26,33 +26,29 @@ if TYPE_CHECKING:
 MOST_LISTED = 8  # operators without counts that the text names
 LONGEST_NAME = 100
 NUMBERS = ("calls", "time", "share", "idle before", "FLOP/s", "B/s", "of the roof", "A", "B", "B/A", "term")
-FUSED = ("pointwise", "normalisation", "activation", "reduction", "copy")  # a compiler fuses what each passes to memory
-MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention whose scores are written to memory
-GAP, PART = 0.2, 0.25  # the shares of a step from which a remedy is named
+FUSED = (
+    "pointwise",
+    "normalisation",
+    "activation",
+    "reduction",
+    "copy",
+)  # a compiler fuses them, and saves their memory traffic
+MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention that writes its scores to memory
+GAP, PART = 0.2, 0.25  # the least idle time and part of a step for a remedy
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare import-trace and trace."""
-    about = (
-        "Import traces of torch.profiler, recorded on any GPU: where the time of a step goes, operator by operator "
-        "(docs/traces.md). Recorded with record_shapes=True they have FLOP and bytes too. Of a trace only names, "
-        "shapes and times are stored."
-    )
-    add = add_verb(verbs, "import-trace", import_traces, about).add_argument
-    about = "traces as torch.profiler exports them, JSON or gzip; those of several ranks together, or merged into one"
+    add = add_verb(verbs, "import-trace", import_traces).add_argument
+    about = "traces as torch.profiler exports them, JSON or gzip; of several ranks together, or merged into one"
     add("files", nargs="+", metavar="FILE", help=about)
     add("--chip", metavar="NAME", help="the chip, as in data/chips.csv (default: by the driver's name in the trace)")
     about = "the network's name (default: as in the trace, if it has one)"
     add("--name", type=_parse_name, metavar="NETWORK", help=about)
     add("--source", type=_parse_name, metavar="TEXT", help="where the trace was published")
     add("--licence", type=_parse_name, metavar="TEXT", help="its licence there")
-    add("--plan", action="store_true", help="only print what was found")
+    add("--plan", action="store_true", help="print the findings, and store nothing")
     add("--json", action="store_true", help="print a JSON object a trace, each on a line of its own (docs/json.md)")
-    about = (
-        "Print an imported trace: where the time of a step goes by kind of layer and by operator, how far that is from "
-        "the chip's roof, and what to try first. To hold two traces against each other, use compare."
-    )
-    flags = add_verb(verbs, "trace", print_trace, about)
+    flags = add_verb(verbs, "trace", print_trace)
     flags.for_more = "measure compare A B"
     flags.add_argument("name", metavar="NAME", help="an imported trace, by its folder in data/traces")
     about = "the number of operators to list (default: %(default)s)"
@@ -68,27 +64,30 @@ def _parse_name(text: str) -> str:
     return text
 
 
-def import_traces(asked: argparse.Namespace) -> int:
-    """Return exit code 0. Raises UserError for bad input."""
+def import_traces(flags: argparse.Namespace) -> int:
+    """Import traces of torch.profiler, recorded on any GPU: where the time of a step goes, operator by operator
+    (docs/traces.md). Recorded with record_shapes=True they have FLOP and bytes too. Of a trace only names, shapes and
+    times are stored.
+    """
     from measure.traces import reading, store
     from measure.traces.summary import summarise  # late: it imports torch
 
-    if len(set(asked.files)) < len(asked.files):
+    if len(set(flags.files)) < len(flags.files):
         raise UserError("FILE: the same file is named twice; name each once")
-    chips = store.chip_names(asked.data)
-    chip = None if asked.chip is None else store.chosen_chip(asked.chip, chips)
-    said = store.TraceLabels(chip, asked.name, asked.source, asked.licence)
-    if not asked.plan:
-        check_writable(asked.data)
-    for found in (summarise(trace) for name in asked.files for trace in reading.read(Path(name))):
-        devices = store.device_rows(found, chips, said)
-        folder = None if asked.plan else store.put(asked.data, store.TraceRows(devices, found.steps, found.operators))
-        if asked.json:
+    chips = store.chip_names(flags.data)
+    chip = None if flags.chip is None else store.chosen_chip(flags.chip, chips)
+    labels = store.TraceLabels(chip, flags.name, flags.source, flags.licence)
+    if not flags.plan:
+        check_writable(flags.data)
+    for found in (summarise(trace) for name in flags.files for trace in reading.read(Path(name))):
+        devices = store.device_rows(found, chips, labels)
+        folder = None if flags.plan else store.put(flags.data, store.TraceRows(devices, found.steps, found.operators))
+        if flags.json:
             print(json.dumps(import_as_json(found, devices, folder), allow_nan=False))
         else:
             print("\n".join(import_lines(found, devices, folder)))
-    if not asked.json and not asked.plan:
-        print(f"Next: {as_called('report')}{data_flag(asked.data)}")
+    if not flags.json and not flags.plan:
+        print(f"Next: {as_called('report')}{data_flag(flags.data)}")
     return 0
 
 
@@ -120,7 +119,6 @@ def import_as_json(found: "TraceSummary", devices: list[TraceDevice], folder: Pa
 
 
 def import_lines(found: "TraceSummary", devices: list[TraceDevice], folder: Path | None) -> list[str]:
-    """Return what was found as text."""
     from measure.traces.matching import BEFORE, UNMATCHED
 
     first, trace = devices[0], found.trace
@@ -167,14 +165,16 @@ def _times(head: str, times_s: Mapping[str, float], total_s: float) -> list[str]
     return aligned([(head, "time", "share"), *rows], ("time", "share")) if rows else []
 
 
-def print_trace(asked: argparse.Namespace) -> int:
-    """Return exit code 0. Raises UserError for bad input."""
-    trace = read_stepped(asked.data, asked.name)
-    roof = _roof(asked.data, trace)
-    if asked.json:
+def print_trace(flags: argparse.Namespace) -> int:
+    """Print an imported trace: where the time of a step goes by kind of layer and by operator, how far that is from the
+    chip's roof, and a first thing to try. To hold two traces against each other, use compare.
+    """
+    trace = read_stepped(flags.data, flags.name)
+    roof = _roof(flags.data, trace)
+    if flags.json:
         print(json.dumps(as_json(trace, roof), indent=2, allow_nan=False))
     else:
-        print("\n".join(lines(trace, roof, markdown if asked.markdown else aligned, asked.operators)))
+        print("\n".join(lines(trace, roof, markdown if flags.markdown else aligned, flags.operators)))
     return 0
 
 
@@ -283,7 +283,7 @@ def _table(head: str, parts: Sequence[StepPart], total_s: float, show: Table) ->
 
 
 def _remedies(trace: StoredTrace, kinds: Sequence[StepPart], total_s: float) -> list[str]:
-    """Return what to try first, as hypotheses."""
+    """Return remedies as hypotheses, the first one first."""
     found = []
     span_s = sum(step.span_s for step in trace.steps)
     idle = 1 - sum(step.busy_s for step in trace.steps) / span_s if span_s else 0.0

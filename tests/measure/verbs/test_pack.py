@@ -34,8 +34,10 @@ def call(verb, *words, data=CACHE):
 
 def test_a_pack_is_added_elsewhere_with_its_owners_counts(box, capsys):
     (box.folder / "notes.txt").write_text("Ada's machine")
+    Path(".box.zip.part").write_bytes(b"of a killed pack")
     assert call("pack") == 0
     assert "box.zip: cache/machines/box, with the counts of mine:net" in capsys.readouterr().out
+    assert {path.name for path in Path().iterdir()} == {"box.zip", "cache"}
     counts = [f"workload/{name}.csv" for name in ("models", "layers", "operators")]
     with zipfile.ZipFile("box.zip") as archive:  # tables alone
         assert set(archive.namelist()) == {f"box/{name}" for name in (*FILES.values(), *counts, "SHA256SUMS")}
