@@ -1,28 +1,13 @@
 """The command ``roofwright``: both command lines under one name, as ``python -m roofwright`` in a clone."""
 
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from roofwright.command_line import CommandLine, answer
 
-
-def _measure(words: Sequence[str]) -> int:
-    from measure.__main__ import main
-
-    # A user's own models lie in the current folder. ``python -m`` looks there first; here it comes last, so that no
-    # file in it replaces a part of the program.
-    sys.path.append(os.getcwd())
-    return main(words)
-
-
-def _report(words: Sequence[str]) -> int:
-    from report.__main__ import main
-
-    return main(words)
-
-
-PARTS: dict[str, Callable[[Sequence[str]], int]] = {"measure": _measure, "report": _report}
+PARTS = ("measure", "report")
 
 
 def parser() -> CommandLine:
@@ -35,16 +20,22 @@ def parser() -> CommandLine:
     )
     flags.add_argument("--version", action="store_true", help="print the version and exit")
     parts = "measure as python -m measure does, or render as python -m report does; it takes the rest of the line"
-    flags.add_argument("part", nargs="?", choices=list(PARTS), help=parts)
+    flags.add_argument("part", nargs="?", choices=PARTS, help=parts)
     return flags
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a part and return its exit code; 2 if none is named."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if words and words[0] in PARTS:
-        return PARTS[words[0]](words[1:])
-    return answer("roofwright", lambda: run(words))
+    if not words or words[0] not in PARTS:
+        return answer("roofwright", lambda: run(words))
+    part, *words = words
+    if part == "measure":
+        # A user's own models lie in the current folder. ``python -m`` looks there first; here it comes last, so that
+        # no file in it replaces a part of the program.
+        sys.path.append(os.getcwd())
+    code: int = importlib.import_module(f"{part}.__main__").main(words)
+    return code
 
 
 def run(words: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
-"""What a run with a budget reaches, and how much of it passes within calls, at the pace of machines that are not there.
+"""The reach of a run with a budget, and its share within calls, at the pace of imaginary machines.
 
-Nothing is computed, and nobody waits for the clock. What a process, a network and a call take is assumed here; which
-processes begin, how calls are warmed up and when samples suffice is the program's own.
+Nothing is computed, and nobody waits for the clock. The times of a process, a network and a call are assumed here; the
+program itself decides which processes begin, how calls are warmed up and when samples suffice.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ COUNTED = {
 }
 ROOF_S, BUILD_S, ATTRIBUTION_S = 3.0, 0.5, 4.0
 REACHED, LEAST_CALL_S, NOISE = 0.5, 0.004, 0.01
-"""The part of the roof at which calls run, the launches of some hundred kernels, the scatter of a call's logarithm."""
+"""The part of the roof that calls reach, the launches of some hundred kernels, the scatter of a call's logarithm."""
 
 GPU = SimpleNamespace(
     kind="cuda", name=T4.name, memory_byte=T4.memory_byte, flop_per_s=T4.flop_per_s, byte_per_s=T4.byte_per_s,
@@ -107,8 +107,8 @@ def spend(monkeypatch, tmp_path):
     """Lets a run with these flags go by; returns its pace, and all that it was to do."""
 
     def spend(machine, *flags):
-        said = parser().parse_args(list(flags))
-        request, pace = make_request(said), Pace(machine, make_sampling(said))
+        parsed = parser().parse_args(list(flags))
+        request, pace = make_request(parsed), Pace(machine, make_sampling(parsed))
         environment = dataclasses.replace(ENVIRONMENT, device=machine.kind, name=machine.name)
         tasks = plan.tasks_to_do(request, RunCache(WORKLOADS, MachineFolder(tmp_path, "box"), environment, 1))
         monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: pace.now_s))

@@ -127,12 +127,12 @@ def flags():
             {"models": ["vgg*", "a b"], "json": False, "command": "python -m program --models 'vgg*' 'a b' -v -v"},
         ),
         (["--size", "1", "2", "--json", "--engine=x"], {"size": ["1", "2"], "json": True, "engine": "x", "models": []}),
-        (["--", "--modles"], {"file": "--modles"}),  # what follows two dashes is no flag
+        (["--", "--modles"], {"file": "--modles"}),  # two dashes end the flags
     ],
 )
-def test_what_is_said_is_parsed(flags, words, expected):
-    said = vars(flags.parse_args(words))
-    assert {name: said[name] for name in expected} == expected
+def test_flags_and_values_are_parsed(flags, words, expected):
+    parsed = vars(flags.parse_args(words))
+    assert {name: parsed[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(

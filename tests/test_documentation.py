@@ -37,7 +37,7 @@ from measure.verbs.run_flags import parser as measure_parser
 from report import __main__ as report_command
 from report import dictionary, facts
 from report.charts.panels import specified
-from roofwright.__main__ import PARTS
+from roofwright.__main__ import main as roofwright
 
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 DOCUMENTS += [ROOT / "report/chapters/machine/machine.qmd", ROOT / "notebooks/colab.ipynb"]
@@ -121,7 +121,7 @@ def plan_it(_, words):
         words[at] = words[at] if words[at] in (*devices.available_names(), "auto") else devices.available_names()[-1]
     instead = [] if {"--list", "--help"} & set(words) else ["--plan"]
     into = [] if "--data" in words else ["--data", "DIR"]
-    assert PARTS["measure"]([*words, *instead, *into]) == 0
+    assert roofwright(["measure", *words, *instead, *into]) == 0
     assert not Path("DIR").exists()
 
 

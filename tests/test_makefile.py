@@ -1,4 +1,4 @@
-"""What ``make`` runs, with a Python in the place of ours that says how it was called."""
+"""The commands of ``make``, with a Python in the place of ours that prints its arguments."""
 
 import shlex
 import shutil
@@ -30,6 +30,6 @@ def test_gpu_check_tests_and_measures_and_fails_if_either_fails(tmp_path, tests,
     ran, measured = done.stdout.splitlines()
     assert ran == "1|-m pytest -m gpu"
     _, package, *flags = shlex.split(measured.partition("|")[2])
-    asked = parser().parse_args(flags)
-    check_together(asked)
-    assert (package, asked.device, asked.budget) == ("measure", "cuda", 90)
+    parsed = parser().parse_args(flags)
+    check_together(parsed)
+    assert (package, parsed.device, parsed.budget) == ("measure", "cuda", 90)

@@ -12,7 +12,7 @@ from roofwright.__main__ import main
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "output"),
     [
         (["report", "check", "--data", str(WORLD)], 0, " is sound: "),
         (["measure", "show", "lean", "--data", str(WORLD)], 0, "lean"),
@@ -23,15 +23,14 @@ from roofwright.__main__ import main
         ([], 2, "roofwright measure --help"),
     ],
 )
-def test_each_part_has_its_own_command_line(words, code, said, capsys):
+def test_each_part_has_its_own_command_line(words, code, output, capsys):
     assert main(words) == code
-    assert said in capsys.readouterr()[code // 2]  # what is wrong goes to standard error
+    assert output in capsys.readouterr()[code // 2]  # errors go to standard error
 
 
-# Committed files alone, so that what a wheel holds does not hang on what lies about in a clone.
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """An environment into which a wheel of the committed files was installed, without what it depends on."""
+    """An environment with a wheel of the committed files alone, without dependencies."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("not a clone, or no git on this machine")
     folder = tmp_path_factory.mktemp("wheel")
@@ -59,7 +58,7 @@ def test_an_installed_copy_renders_the_folder_it_is_called_in(roofwright, instal
     missing = roofwright("report")
     reason = "no measurements in data; run roofwright measure --quick first, or name their folder with --data"
     assert (missing.returncode, missing.stderr) == (2, f"roofwright report: {reason}\n")
-    (tmp_path / "report.py").write_text("raise SystemExit('not this one')\n")  # stands in for nothing
+    (tmp_path / "report.py").write_text("raise SystemExit('not this one')\n")  # replaces nothing
     for folder in ("machines", "workload"):
         shutil.copytree(WORLD / folder, tmp_path / "data" / folder)
     done = roofwright("report", "--engine", "embedded", "--formats", "html", "--chapters", "chips")
@@ -67,5 +66,5 @@ def test_an_installed_copy_renders_the_folder_it_is_called_in(roofwright, instal
     assert done.stderr.splitlines()[0] == "rendering the paper of data"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["_site", "data", "report.py"]
     page = (tmp_path / "_site" / "index.html").read_text("utf-8")
-    assert "NVIDIA H200" in page  # the chips are those of the installed table
+    assert "NVIDIA H200" in page  # from the installed table of chips
     assert not list(installed.rglob("_figures"))  # nothing was written where the program lies

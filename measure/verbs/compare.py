@@ -160,7 +160,7 @@ def _machine(path: Path, other: Path, data: Path) -> Path:
 
 def _read(folder: Path, identity: str) -> Side:
     """Read the environment with an id that begins with ``identity``, or the newest if that is empty."""
-    machine = MachineFolder(folder.parent, folder.name, folder)  # wherever it lies
+    machine = _machine_folder(folder)
     environment = machine.newest_environment()
     if identity:
         rows = machine.rows(Environment)
@@ -171,13 +171,20 @@ def _read(folder: Path, identity: str) -> Side:
         (environment,) = fitting
 
     kernels: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
-    for row in machine.rows(RoofMeasurement):
-        if row.environment_id == environment.environment_id:
-            kernels[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
-    runs = [row for row in machine.rows(Run) if row.environment_id == environment.environment_id]
-    rounds = machine.rounds(runs)
+    for row in _rows(machine, RoofMeasurement, environment):
+        kernels[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
+    rounds = machine.rounds(_rows(machine, Run, environment))
     cells = {cell: comparison.of_cell(found) for cell, found in rounds.items()}
     return Side(folder, environment, cells, {kernel: comparison.of_roof(found) for kernel, found in kernels.items()})
+
+
+def _machine_folder(folder: Path) -> MachineFolder:
+    """Return a machine wherever its folder lies."""
+    return MachineFolder(folder.parent, folder.name, folder)
+
+
+def _rows(machine: MachineFolder, record: type[Any], environment: Environment) -> list[Any]:
+    return [row for row in machine.rows(record) if row.environment_id == environment.environment_id]
 
 
 def _workloads(side: Side) -> Workloads:
@@ -200,11 +207,11 @@ def find_causes(rows: Sequence[ComparedRow], a: Side, b: Side) -> list[Cause]:
     layers_a, layers_b = (_workloads(side).rows(Layer) for side in (a, b))
     one = _profiled(a, set(cells), [*layers_b, *layers_a])  # a side's own layers last: they replace the other's
     other = _profiled(b, set(cells), [*layers_a, *layers_b])
-    found = []
-    for key, row in cells.items():
-        if isinstance(key, Cell) and key in one and key in other:
-            found.append(Cause(row, one[key], other[key], causes(one[key], other[key])))
-    return found
+    return [
+        Cause(row, one[key], other[key], causes(one[key], other[key]))
+        for key, row in cells.items()
+        if isinstance(key, Cell) and key in one and key in other
+    ]
 
 
 def _profiled(side: Side, cells: Collection[Any], layers: Iterable[Layer]) -> dict[Cell, ProfiledCell]:
@@ -212,24 +219,19 @@ def _profiled(side: Side, cells: Collection[Any], layers: Iterable[Layer]) -> di
     of_model: dict[str, dict[str, Layer]] = defaultdict(dict)
     for layer in layers:
         of_model[layer.model][layer.path] = layer
-    machine, environment = MachineFolder(side.folder.parent, side.folder.name, side.folder), side.environment
-    profiles = [
-        row
-        for row in machine.rows(Profile)
-        if row.environment_id == environment.environment_id and row.status == "ok" and Cell.of(row) in cells
-    ]
+    machine, environment = _machine_folder(side.folder), side.environment
+    rows = _rows(machine, Profile, environment)
+    profiles = {Cell.of(row): row for row in rows if row.status == "ok" and Cell.of(row) in cells}
     operators: dict[Cell, list[OperatorTime]] = defaultdict(list)
-    for operator in machine.rows(OperatorTime, profiles):
+    for operator in machine.rows(OperatorTime, profiles.values()):
         operators[Cell.of(operator)].append(operator)
-    runs = [row for row in machine.rows(Run) if row.environment_id == environment.environment_id]
+    runs = [row for row in _rows(machine, Run, environment) if row.status == "ok" and Cell.of(row) in profiles]
     clocks_hz: dict[Cell, list[float]] = defaultdict(list)
-    profiled = {Cell.of(row) for row in profiles}
-    for sample in machine.rows(Sample, [row for row in runs if row.status == "ok" and Cell.of(row) in profiled]):
+    for sample in machine.rows(Sample, runs):
         if sample.clock_hz is not None:
             clocks_hz[Cell.of(sample)].append(sample.clock_hz)
     found = {}
-    for profile in profiles:
-        cell = Cell.of(profile)
+    for cell, profile in profiles.items():
         split = profiled_cell(
             side.cells[cell].latency_s or 0.0,
             profile,

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import geometric_mean
 from typing import Any
@@ -10,20 +10,7 @@ from typing import Any
 from measure.domain import comparison
 from measure.domain.causes import CLOCK, ProfiledCell
 from measure.domain.cell import Cell
-from measure.domain.comparison import (
-    CHANGES,
-    FASTER,
-    MATTERS,
-    PROCESS,
-    ROOFS,
-    RUNS,
-    SLOWER,
-    UNDECIDED,
-    ComparedRow,
-    RoofKernel,
-    Side,
-    mean_ratio,
-)  # fmt: skip
+from measure.domain.comparison import CHANGES, RUNS, ComparedRow, Side
 from measure.domain.growth import GREW, SAME, SHRANK, CountedRow
 from measure.domain.step_parts import Term
 from measure.domain.values import latency, percent, plain, si
@@ -31,18 +18,18 @@ from measure.domain.words import LOADED
 from measure.verbs.terminal import Line, Table, aligned, markdown
 
 LETTERS = 26  # the sides of a comparison that have a letter
-MARKS = {SLOWER: "+", FASTER: "-"}
+MARKS = {comparison.SLOWER: "+", comparison.FASTER: "-"}
 MOST_NAMED = 8  # the most cells without a row in the table that are named
 MOST_COUNTS = 20  # the most changed counts that are listed
 HEADS = {
     table: (*key._fields, "A", "B", "B/A", "95 % interval", "change", "flags")
-    for table, key in ((RUNS, Cell), (ROOFS, RoofKernel))
+    for table, key in ((RUNS, Cell), (comparison.ROOFS, comparison.RoofKernel))
 }
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval", "term")
 
 CAVEATS = {  # how a cell was measured, by a flag of a side or by the basis of its interval
     LOADED: "while other programs used the processor (loaded): a difference may be theirs, and stays undecided",
-    PROCESS: "in one process a side: the interval omits the difference between processes, often larger",
+    comparison.PROCESS: "in one process a side: the interval omits the difference between processes, often larger",
     comparison.OTHERS: "in one round a side: the interval takes the difference between processes from other cells",
 }
 ENVIRONMENT = (  # the columns of an environment that are shown if they changed
@@ -75,7 +62,7 @@ class Compared:
     rows: list[ComparedRow]
     counts: list[CountedRow] = field(default_factory=list)
     causes: list[Cause] | None = None
-    matters: float = MATTERS
+    matters: float = comparison.MATTERS
 
     @property
     def grown(self) -> list[CountedRow]:
@@ -89,7 +76,7 @@ class Compared:
         timed = [row for row in timed if not row.is_loaded] or timed
         parts = []
         if timed:
-            ratio, low, high = mean_ratio(timed)
+            ratio, low, high = comparison.mean_ratio(timed)
             times = f"{ratio:.3f}" if low is None else f"{ratio:.3f} ({low:.3f} to {high:.3f})"
             if len(timed) == 1:
                 change = timed[0].change or "not tested"
@@ -116,11 +103,6 @@ class Compared:
         if self.causes is not None:
             found["causes"] = [cause.as_json() for cause in self.causes]
         return found | {"quote": self.quote}
-
-
-def _changes(rows: Sequence[ComparedRow]) -> str:
-    found = [row.change for row in rows]
-    return ", ".join(f"{found.count(change)} {change}" for change in CHANGES)
 
 
 def report(compared: Compared, *, as_markdown: bool = False) -> list[str]:
@@ -204,16 +186,21 @@ def _count_summary(rows: Sequence[CountedRow], left_out: int) -> list[str]:
     return [*lines, *(f"Counted with inputs of another shape: {each}" for each in shapes)]
 
 
-def _cause_lines(cause: Cause, bullet: str, as_markdown: bool) -> list[str]:
-    """Return the terms of one cell's ratio, and the basis of their estimates."""
-    table = markdown if as_markdown else aligned
-    rows: list[Line] = [("cause", "A", "B", "B/A", "term")]
-    for term in cause.terms:
+def term_rows(head: str, terms: Iterable[Term]) -> list[Line]:
+    """Return the terms of a ratio as rows under a head. Only B has a time of the clock."""
+    rows: list[Line] = [(head, "A", "B", "B/A", "term")]
+    for term in terms:
         ratio = f"{term.b_s / term.a_s:.2f}" if term.a_s > 0 and term.b_s > 0 else ""
         before = "" if term.name == CLOCK else latency(term.a_s)
         rows.append((term.name, before, latency(term.b_s), ratio, f"{term.share:+.3f}"))
+    return rows
+
+
+def _cause_lines(cause: Cause, bullet: str, as_markdown: bool) -> list[str]:
+    """Return the terms of one cell's ratio, and the basis of their estimates."""
+    table = markdown if as_markdown else aligned
     lines = [f"{bullet}{cause.row.key.describe()}: B/A {cause.row.ratio:.3f} is 1 and these terms", ""]
-    lines += [*table(rows, NUMBERS), ""]
+    lines += [*table(term_rows("cause", cause.terms), NUMBERS), ""]
     clocks = cause.a.clock_hz, cause.b.clock_hz
     if None in clocks and cause.a.is_gpu == cause.b.is_gpu:
         lines.append(f"{bullet}The clock was not recorded on both sides: its part is in the other terms.")
@@ -228,7 +215,7 @@ def _cause_lines(cause: Cause, bullet: str, as_markdown: bool) -> list[str]:
 
 
 def _cells(row: ComparedRow) -> list[str]:
-    has_one_process = row.basis == PROCESS and row.change in (SLOWER, FASTER)
+    has_one_process = row.basis == comparison.PROCESS and row.change in (comparison.SLOWER, comparison.FASTER)
     return [
         *("" if part is None else str(part) for part in row.key),
         latency(row.a.latency_s or 0.0),
@@ -245,17 +232,18 @@ def summary(rows: Sequence[ComparedRow]) -> list[str]:
     thing = "cell" if rows and rows[0].table == RUNS else "roof"
 
     def count(number: int) -> str:
-        return f"{number} {thing}{'' if number == 1 else 's'}"
+        return f"{number} {thing}{'s' * (number != 1)}"
 
     lines = []
     compared = [row for row in rows if row.ratio is not None]
     if compared:
-        mean = geometric_mean(row.ratio for row in compared if row.ratio)
-        lines.append(f"{count(len(compared))} compared: {_changes(compared)}; geometric mean of B/A {mean:.3f}")
+        mean, found = geometric_mean(row.ratio for row in compared if row.ratio), [row.change for row in compared]
+        changes = ", ".join(f"{found.count(change)} {change}" for change in CHANGES)
+        lines.append(f"{count(len(compared))} compared: {changes}; geometric mean of B/A {mean:.3f}")
     for caveat, how in CAVEATS.items():
         if affected := sum(caveat in f"{row.basis} {row.a.flags} {row.b.flags}" for row in compared):
             lines.append(f"{count(affected)} measured {how}")
-    undecided = [row for row in compared if row.change == UNDECIDED]
+    undecided = [row for row in compared if row.change == comparison.UNDECIDED]
     groups: dict[str, list[str]] = defaultdict(list)
     groups["undecided; the interval allows"] = [_not_excluded(row) for row in undecided]
     for row in rows:

@@ -32,12 +32,10 @@ def add_verbs(verbs: Verbs) -> None:
     add("--model", required=True, metavar="NAME", help="the model, as in --models of measure (required)")
     add("--batch", required=True, type=parse_count, metavar="N", help="the inputs of a step (required)")
     add("--input-shape", metavar="S", help="the shape of an input, such as 3x224x224 (default: as measured here)")
-    text = "the precision (default: %(default)s)"
-    add("--precision", choices=PRECISIONS, default=FULL_PRECISION, metavar="P", help=text)
+    add("--precision", choices=PRECISIONS, default=FULL_PRECISION, metavar="P", help="the precision (default: fp32)")
     text = "step (of training) or inference (required)"
     add("--phase", required=True, choices=(STEP, INFERENCE), metavar="PHASE", help=text)
-    text = "the number of counted calls in the file (default: %(default)s)"
-    add("--steps", type=parse_count, default=1, metavar="N", help=text)
+    add("--steps", type=parse_count, default=1, metavar="N", help="the counted calls in the file (default: 1)")
     add("--machine", type=parse_folder_name, metavar="NAME", help="the machine's folder (default: from --device-name)")
     add("--device-name", metavar="NAME", help="the GPU's name, for a machine that has measured nothing")
 
@@ -94,13 +92,8 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
             return folder, owner
     if device_name is None:
         raise UserError("--device-name: name the GPU that was counted, as 'NVIDIA T4', or a --machine that measured")
-    environment = unknown_but(device_name)
-    return MachineFolder(data, name or folder_name(environment)), environment
-
-
-def unknown_but(device_name: str) -> Environment:
-    """Return the environment of a GPU with nothing but its name."""
     identity = hashlib.sha256(device_name.encode()).hexdigest()[:12]
     values: dict[str, Any] = dict.fromkeys(field.name for field in fields(Environment)) | {"recorded_at": now()}
     values |= {"environment_id": identity, "hardware_id": identity, "device": "cuda", "name": device_name}
-    return Environment(**values)
+    environment = Environment(**values)
+    return MachineFolder(data, name or folder_name(environment)), environment

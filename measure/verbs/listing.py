@@ -61,7 +61,7 @@ def models_as_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -> dict[str, Any]:
-    """Return the machine, and its tasks in their order."""
+    """Return the machine, and its tasks in running order."""
     machine = {name: getattr(environment, name) for name in ("name", "device", "environment_id")} | {"folder": folder}
     rows = [{"section": task.section, "label": task.label, **TASK_KEYS, **task.columns} for task in tasks]
     return {"machine": machine, "tasks": rows}

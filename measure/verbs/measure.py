@@ -39,56 +39,56 @@ from roofwright.command_line import INTERRUPTED, data_flag
 MADE_BY = "ROOFWRIGHT_MADE_BY"  # where ``make``, which renders the paper next, names its own command
 
 
-def measure(arguments: argparse.Namespace, request: Request, deadline: float | None) -> int:
+def measure(flags: argparse.Namespace, request: Request, deadline: float | None) -> int:
     """Plan, and measure the tasks that the cache lacks on this machine."""
-    device, threads = devices.find(arguments.device), parse_threads(arguments.threads)
+    device, threads = devices.find(flags.device), parse_threads(flags.threads)
     environment = current(device, threads)
     if plan.measures(request):
         request.check_device(environment)
     request = request.on(environment)
     machine = f"{environment.name} ({device.torch_name}"
-    folder = machine_folder(arguments.data, arguments.machine, environment)
-    cache = RunCache(Workloads(arguments.data), folder, environment, arguments.seed)
+    folder = machine_folder(flags.data, flags.machine, environment)
+    cache = RunCache(Workloads(flags.data), folder, environment, flags.seed)
     before = listing.read_earlier(cache, request)
-    if not arguments.json:
+    if not flags.json:
         print(*before.announcements(), sep="\n", end="\n" if before.codes else "", flush=True)
     request = before.request_of(request)
     parts = plan.in_parts(plan.missing_tasks(request, cache), request, cache)
     tasks = [task for part in parts for task in part.tasks]
-    if arguments.json:
+    if flags.json:
         print(json.dumps(listing.plan_as_json(tasks, environment, str(folder.folder)), indent=2))
-    elif arguments.plan:
+    elif flags.plan:
         lines = [task.label for task in tasks]
         if request.budget_s is not None:
             lines = listing.parts_as_lines(parts, DurationEstimate(request, cache).ends_s(tasks), request.budget_s)
         print(*lines, f"{len(tasks)} to measure on {machine}) into {folder.folder}", sep="\n")
     elif not tasks:
         print(f"Nothing left to measure on {machine}): see {folder.folder}")
-    if arguments.plan or not tasks:
-        if not arguments.json:
+    if flags.plan or not tasks:
+        if not flags.json:
             _print_earlier(cache)
-        if not arguments.plan:
-            _print_contents(request, cache, [], arguments)
+        if not flags.plan:
+            _print_contents(request, cache, [], flags)
         return 0
     folder.tables()  # a damaged table fails now, not after an hour
     if any(isinstance(task, HardwareCounterTask) for task in tasks):
         ncu.check(device)
-    check_writable(arguments.data)
+    check_writable(flags.data)
     estimate = DurationEstimate(request, cache)
     if not cache.rows(Run):
         _check_budget(request.budget_s, tasks, estimate)
     is_of_machine = any(task.is_of_machine for task in tasks)
     if is_of_machine:
-        waited_s = _wait(arguments.wait, device.torch_name)
+        waited_s = _wait(flags.wait, device.torch_name)
         deadline = None if deadline is None else deadline + waited_s
     limit = "" if request.budget_s is None else f", for {duration(request.budget_s)} at most"
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
-    how = {} if arguments.try_anyway else {"refusal": MemoryFit(device.memory_byte(), cache.workloads).refusal}
-    display = runner.RunProgress(tasks, make_console(), deadline, arguments.verbose, estimate.seconds)
+    how = {} if flags.try_anyway else {"refusal": MemoryFit(device.memory_byte(), cache.workloads).refusal}
+    display = runner.RunProgress(tasks, make_console(), deadline, flags.verbose, estimate.seconds)
     summary, done = runner.Summary(), set[Task]()
     lock = folder.locked(display.say) if is_of_machine else nullcontext()
     try:
-        with closing(Worker(device.torch_name, threads, make_sampling(arguments))) as worker, lock, display:
+        with closing(Worker(device.torch_name, threads, make_sampling(flags))) as worker, lock, display:
             while parts and not summary.left:
                 part, *later = parts
                 display.begin_part(part.title, part.tasks)
@@ -103,14 +103,14 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     except KeyboardInterrupt:
         files = f"the files are in {' and '.join(cache.places(tasks))}"
         print(f"\nStopped after {display.done} of {display.total}. Everything measured so far is kept; {files}")
-        print(runner.resumption(arguments.command, arguments.force))
+        print(runner.resumption(flags.command, flags.force))
         return INTERRUPTED
     summary.left = sum(len(part.tasks) for part in parts)
-    resume = [runner.resumption(arguments.command, force=True)] if arguments.force and parts else []
+    resume = [runner.resumption(flags.command, force=True)] if flags.force and parts else []
     print("\n".join([*runner.lines(summary, cache.places(tasks)), *before.lines(cache), *resume]))
     killed = [task for task, failure in summary.failures if failure == KILLED]  # the next run tries them again
     left = [*killed, *(task for part in parts for task in part.tasks)]
-    _print_contents(request, cache, plan.in_parts(left, request, cache), arguments)
+    _print_contents(request, cache, plan.in_parts(left, request, cache), flags)
     return _say_broken(_own_failures(summary, request))
 
 
@@ -165,26 +165,26 @@ def _wait(limit_s: float | None, device: str) -> float:
     return waited_s
 
 
-def _print_contents(request: Request, cache: RunCache, left: list[plan.Part], arguments: argparse.Namespace) -> None:
+def _print_contents(request: Request, cache: RunCache, left: list[plan.Part], flags: argparse.Namespace) -> None:
     """Print which parts of the paper this machine has and lacks, and the next command."""
     made_by = os.environ.get(MADE_BY)
-    print("\n".join(listing.contents(request, cache, left, made_by or arguments.command)))
+    print("\n".join(listing.contents(request, cache, left, made_by or flags.command)))
     if not made_by:
-        print(f"Next: {as_called('report')}{data_flag(arguments.data)}")
+        print(f"Next: {as_called('report')}{data_flag(flags.data)}")
 
 
-def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline: float | None) -> int:
+def measure_on_cluster(flags: argparse.Namespace, request: Request, deadline: float | None) -> int:
     """Measure on all devices of a Ray cluster."""
     from measure.run import cluster
 
     if HardwareCounterTask.section in request.sections:
         raise UserError("--sections: counters are read on one machine at a time; leave them or --cluster out")
     names = ("device", "threads", "accelerators", "data", "machine", "try_anyway", "seed")
-    settings = {name: getattr(arguments, name) for name in names}
+    settings = {name: getattr(flags, name) for name in names}
     ends = inf if deadline is None else deadline
-    run = cluster.ClusterRun(request=request, sampling=make_sampling(arguments), deadline=ends, **settings)
-    resume = runner.resumption(arguments.command, arguments.force)
-    with cluster.connected(arguments.cluster), closing(run):
+    run = cluster.ClusterRun(request=request, sampling=make_sampling(flags), deadline=ends, **settings)
+    resume = runner.resumption(flags.command, flags.force)
+    with cluster.connected(flags.cluster), closing(run):
         run.open()
         kinds = run.kinds.values()
         before = [listing.read_earlier(kind.cache, request) for kind in kinds]
@@ -193,16 +193,16 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
         for each in before:
             run.request = each.request_of(run.request)
         run.plan()
-        if arguments.plan:
+        if flags.plan:
             for kind in kinds:
                 folder = kind.cache.folder
                 print(*(f"{folder.name}: {task.label}\n" for task in kind.tasks), sep="", end="")
                 print(f"{len(kind.tasks)} to measure on {kind.cache.environment.name} into {folder.folder}")
             return 0
         if not run.tasks:
-            print(f"Nothing left to measure on the cluster: see {arguments.data}")
+            print(f"Nothing left to measure on the cluster: see {flags.data}")
             return 0
-        check_writable(arguments.data)
+        check_writable(flags.data)
         try:
             summary = run.run()
         except KeyboardInterrupt:
@@ -211,26 +211,26 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
     places = sorted({str(kind.cache.folder.folder) for kind in kinds})
     moved = [line for each, kind in zip(before, kinds, strict=True) for line in each.lines(kind.cache)]
     print("\n".join([*runner.lines(summary, places), *moved, *([resume] if summary.left else [])]))
-    print(f"Next: {as_called('report')}{data_flag(arguments.data)}")
+    print(f"Next: {as_called('report')}{data_flag(flags.data)}")
     return _say_broken(_own_failures(summary, request))
 
 
-def main(arguments: argparse.Namespace) -> int:
+def main(flags: argparse.Namespace) -> int:
     began = time.monotonic()
-    if arguments.print_completion:
-        print(completion(arguments.print_completion, parser()))
+    if flags.print_completion:
+        print(completion(flags.print_completion, parser()))
         return 0
-    check_together(arguments)
-    if arguments.verbose:
+    check_together(flags)
+    if flags.verbose:
         log_to_stderr()
     stop_as_by_ctrl_c()  # before own models have a process
-    request, broken = resolve_request(arguments)
-    if arguments.list:
-        rows = listing.models_as_rows(request.models, Workloads(arguments.data).rows(Workload))
-        print(json.dumps({"models": rows}, indent=2) if arguments.json else "\n".join(listing.models_as_lines(rows)))
+    request, broken = resolve_request(flags)
+    if flags.list:
+        rows = listing.models_as_rows(request.models, Workloads(flags.data).rows(Workload))
+        print(json.dumps({"models": rows}, indent=2) if flags.json else "\n".join(listing.models_as_lines(rows)))
         return _say_broken(broken.values())
-    if broken and not arguments.plan:
-        _note_broken(broken, request, Workloads(arguments.data))
+    if broken and not flags.plan:
+        _note_broken(broken, request, Workloads(flags.data))
     deadline = None if request.budget_s is None else began + request.budget_s
-    code = (measure_on_cluster if arguments.cluster else measure)(arguments, request, deadline)
+    code = (measure_on_cluster if flags.cluster else measure)(flags, request, deadline)
     return _say_broken(broken.values()) or code

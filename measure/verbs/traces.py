@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from measure.domain.trace_records import COMMUNICATION, TraceDevice, TraceOperat
 from measure.domain.values import latency, percent, plain, si
 from measure.errors import UserError, as_called, one_line
 from measure.published.records import Chip
+from measure.verbs.compared import term_rows
 from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, parse_count
 from measure.verbs.terminal import Line, Table, aligned, markdown, text
 from roofwright.command_line import data_flag
@@ -34,6 +36,7 @@ FUSED = (
     "copy",
 )  # a compiler fuses them, and saves their memory traffic
 MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention that writes its scores to memory
+KIND = attrgetter("layer_kind")
 GAP, PART = 0.2, 0.25  # the least idle time and part of a step for a remedy
 
 
@@ -93,25 +96,16 @@ def import_traces(flags: argparse.Namespace) -> int:
 
 def import_as_json(found: "TraceSummary", devices: list[TraceDevice], folder: Path | None) -> dict[str, Any]:
     """Return the keys of ``docs/json.md``."""
-    first = devices[0]
+    of_device = "chip", "device_name", "network", "rank", "world_size", "torch"
+    of_trace = "kernels", "kernel_time_s", "operator_share", "counted_share"
     return {
         "file": str(found.trace.path),
         "folder": None if folder is None else str(folder),
-        "chip": first.chip,
-        "device_name": first.device_name,
         "devices": len(devices),
-        "network": first.network,
-        "rank": first.rank,
-        "world_size": first.world_size,
-        "torch": first.torch,
+        **{name: getattr(devices[0], name) for name in of_device},
         "steps": found.step_count,
-        "kernels": found.kernels,
-        "kernel_time_s": found.kernel_time_s,
-        "operator_share": found.operator_share,
-        "counted_share": found.counted_share,
-        "flop": found.of_a_step("flop"),
-        "other_flop": found.of_a_step("other_flop"),
-        "recompute_flop": found.of_a_step("recompute_flop"),
+        **{name: getattr(found, name) for name in of_trace},
+        **{name: found.of_a_step(name) for name in ("flop", "other_flop", "recompute_flop")},
         "kinds": found.by_kind(),
         "without_counts": found.left_out(),
         "left_out": dict(found.trace.left_out),
@@ -210,10 +204,6 @@ def _roof(data: Path, trace: StoredTrace) -> Roof | None:
     return datasheet_roof(rows) if rows else None
 
 
-def _kind(row: TraceOperator) -> str:
-    return row.layer_kind
-
-
 def _operator(row: TraceOperator) -> str:
     return row.operator or row.reason or ""
 
@@ -228,7 +218,7 @@ def as_json(trace: StoredTrace, roof: Roof | None) -> dict[str, Any]:
     parts = {
         place: [asdict(part) | {"roof_share": part.roof_share, "bound": part.bound} for part in found]
         for place, found in (
-            ("kinds", step_parts(trace.operators, roof, _kind)),
+            ("kinds", step_parts(trace.operators, roof, KIND)),
             ("operators", step_parts(trace.operators, roof, _call)),
         )
     }
@@ -238,7 +228,7 @@ def as_json(trace: StoredTrace, roof: Roof | None) -> dict[str, Any]:
 
 def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list[str]:
     """Return a trace as text: its step, the kinds of layers, the longest operators, the largest loss, a remedy."""
-    kinds, calls = (step_parts(trace.operators, roof, name) for name in (_kind, _call))
+    kinds, calls = (step_parts(trace.operators, roof, name) for name in (KIND, _call))
     total_s = sum(part.time_s for part in kinds)
     result = [trace.label, *_step_lines(trace), "", *_table("kind", kinds, total_s, show)]
     result += ["", *_table("operator", calls[:most], total_s, show), ""]
@@ -313,7 +303,7 @@ def _remedies(trace: StoredTrace, kinds: Sequence[StepPart], total_s: float) -> 
 
 
 def _terms(traces: Sequence[StoredTrace]) -> list[Any]:
-    return [difference(*(step_parts(trace.operators, None, name) for trace in traces)) for name in (_kind, _operator)]
+    return [difference(*(step_parts(trace.operators, None, name) for trace in traces)) for name in (KIND, _operator)]
 
 
 def comparison_lines(traces: Sequence[StoredTrace], show: Table) -> list[str]:
@@ -326,10 +316,6 @@ def comparison_lines(traces: Sequence[StoredTrace], show: Table) -> list[str]:
     result += [f"A: {traces[0].label}", f"B: {traces[1].label}"]
     result.append(f"kernels of a step: {latency(a_s)} and {latency(b_s)}, B/A {b_s / a_s:.3f}: 1 and these terms")
     for head, terms in (("kind", kinds), ("operator", operators[:most])):
-        rows: list[Line] = [(head, "A", "B", "B/A", "term")]
-        for term in terms:
-            ratio = f"{term.b_s / term.a_s:.2f}" if term.a_s and term.b_s else ""
-            rows.append((term.name, latency(term.a_s), latency(term.b_s), ratio, f"{term.share:+.3f}"))
-        result += ["", *show(rows, NUMBERS)]
+        result += ["", *show(term_rows(head, terms), NUMBERS)]
     rest = sum(term.share for term in operators[most:])
     return [*result, *([f"and {rest:+.3f} of {len(operators) - most} more"] if len(operators) > most else [])]

@@ -88,9 +88,9 @@ AT_WORK = {"advice": Advice("compile", gain=1.5), "layers": LAYERS, "operators":
 
 def answered(*cells, advice=None, rates=RATES, layers=(), operators=()):
     """An answer for 500 MFLOP on 100 MB: 5 FLOP/B, under the slope of the roof."""
-    asked = cell_work([COUNTED], rates, ["fp32"])
-    held = layer_work(layers, "fp32", rates, operators)
-    return ModelAnswer("alexnet", "3x2x2", ENVIRONMENT, rates, asked, reached(cells, asked), held, advice)
+    of_cells, of_layers = cell_work([COUNTED], rates, ["fp32"]), layer_work(layers, "fp32", rates, operators)
+    found = of_cells, reached(cells, of_cells), of_layers, advice
+    return ModelAnswer("alexnet", "3x2x2", ENVIRONMENT, rates, *found)
 
 
 def test_what_an_answer_may_lack_or_hold(golden):

@@ -36,7 +36,7 @@ def both(model, ratio, change, basis=comparison.ROUNDS, b_flags=None):
 SPLITS = ((0.01, 0.5, 0.1, 10.0, 2e9), (0.02, 0.75, 0.3, 60.0, 1e9))
 SHORT, OOM = side(input_shape="16000"), side("oom", reason="no memory")
 ROWS = [
-    # The geometric mean of 2, 0.5, 1, 1.25, 0.8 and 1 is 1: each but 1 stands beside its inverse
+    # The geometric mean of 2, 0.5, 1, 1.25, 0.8 and 1 is 1: each but 1 has its inverse
     both("my_net", 2.0, comparison.UNDECIDED, b_flags="loaded;wide"), both("vgg11", 0.5, comparison.FASTER),
     both("alexnet", 1.0, comparison.WITHIN_ERROR, comparison.OTHERS),
     both("resnet18", 1.25, comparison.SLOWER, comparison.PROCESS), both("resnet34", 0.8, None, comparison.PROCESS),
@@ -96,7 +96,7 @@ def test_many_sides_are_one_table(caches, capsys):
     assert "no cell or roof with a result in common" in capsys.readouterr().err
 
 
-def test_growth_of_a_count_is_told_first_and_can_fail(golden, caches, capsys):
+def test_growth_of_a_count_comes_first_and_can_fail(golden, caches, capsys):
     """The head has two layers more at the same time; the base is compared with itself in ``c``."""
     counted = workload("alexnet", flop=10, parameter_count=4, traffic_byte=100, inference_peak_byte=50)
     for name, changes in {"a": {}, "b": {"forward_flop": 30, "traffic_byte": 120}, "c": {}}.items():
@@ -108,7 +108,7 @@ def test_growth_of_a_count_is_told_first_and_can_fail(golden, caches, capsys):
     assert main(["compare", "a", "c", "--fail-on-growth", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["counts"]
     assert {row["change"] for row in rows} == {"same"}
-    # Side by side with a limit on time, both reasons are told
+    # With a limit on time, both reasons are printed
     assert main(["compare", "a", "b", "--fail-on-growth", "--fail-on-regression", "5%"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 2
 
@@ -181,7 +181,7 @@ def test_all_rounds_of_a_roof_count_and_a_ceiling_is_one_round(tmp_path):
     found, _ = find("box@aaaa", "box", tmp_path)
     repeats = found.roofs[RoofKernel("stream_triad", 512, "fp32", "sustained")]
     assert (repeats.medians_s, repeats.samples) == ((1.0, 1.2, 1.1), 9)
-    # Each error is that of a width of a tenth to each side; three together leave a third of their squares' root
+    # Each interval reaches a tenth to each side; three together leave a third of their squares' root
     errors = [error_of_interval(0.9, 1.1, samples) for samples in (9, 10, 11)]
     assert repeats.error == pytest.approx(sum(error**2 for error in errors) ** 0.5 / 3)
     alone = found.roofs[RoofKernel("matmul", 512, "fp32", "burst")]

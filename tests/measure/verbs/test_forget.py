@@ -13,7 +13,7 @@ CACHE, MODELS = Path("cache"), {"lean", "deep", "mine:net"}
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Two machines that ran ``lean`` and ``deep``, whose counts are there."""
+    """Two machines that ran ``lean`` and ``deep``, with the counts of both."""
     monkeypatch.chdir(tmp_path)
     for name in ("box", "rack"):
         folder = MachineFolder(CACHE, name)
@@ -34,7 +34,7 @@ def left(tables, *records):
 def test_what_is_left_and_what_goes_is_listed_before_and_after(golden, capsys):
     for words, on_box, on_rack, counted in (
         ("lean --plan", {"lean", "deep"}, {"lean", "deep"}, MODELS),
-        ("deep --machine box", {"lean"}, {"lean", "deep"}, MODELS),  # only what was measured there
+        ("deep --machine box", {"lean"}, {"lean", "deep"}, MODELS),  # only the measurements there
         ("lean", set(), {"deep"}, {"deep", "mine:net"}),
         ("mine:* d*p", set(), set(), set()),
     ):

@@ -45,7 +45,7 @@ OTHER = {
     },
     "trace-json": {"arithmetic", "memory", "compare", "a", "b", "name", "share", "a_s", "b_s"},
 }  # fmt: skip
-"""Words of a section that are values, or keys of what compare prints of two traces."""
+"""Words of a section that are values, or keys of two compared traces."""
 
 
 def keys(value):

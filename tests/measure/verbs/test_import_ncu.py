@@ -25,7 +25,7 @@ def call(tmp_path, monkeypatch):
     return lambda words: command.main(["import-ncu", *shlex.split(words), "--data", str(CACHE)])
 
 
-def test_counters_of_a_gpu_of_which_only_the_name_is_known(call, capsys):
+def test_counters_of_a_gpu_with_nothing_but_a_name(call, capsys):
     assert call(f"{COUNTED}{T4} --steps 2") == 0
     (name,) = machine_names(CACHE)
     assert name.startswith("nvidia-t4-")

@@ -27,9 +27,9 @@ def test_models_and_plans(golden):
     decided = models_as_lines(models_as_rows([ALEXNET, VGG11], [replace(COUNTED, path=ONE_RUN)]))
     assert [line.endswith(ONE_RUN) for line in decided[1:]] == [True, False]
     golden("list-json", json.dumps({"models": models_as_rows([ALEXNET, VGG11], [COUNTED])}, indent=2) + "\n")
-    said = plan_as_json(TASKS, ENVIRONMENT, "data/machines/box")
-    golden("plan-json", json.dumps(said, indent=2) + "\n")
-    assert len({tuple(task) for task in said["tasks"]}) == 1  # all under the same keys
+    planned = plan_as_json(TASKS, ENVIRONMENT, "data/machines/box")
+    golden("plan-json", json.dumps(planned, indent=2) + "\n")
+    assert len({tuple(task) for task in planned["tasks"]}) == 1  # all under the same keys
     parts = [Part("counts", [COUNT, ROOF]), Part("batch 1", [FIRST, STEP]), Part("further rounds", [FIRST])]
     # Of the second part, which ends after 100 s of 60, its first task ends after 30
     golden("plan-budget", "\n".join(parts_as_lines(parts, [2.0, 10.0, 30.0, 100.0, 130.0], 60.0)) + "\n")

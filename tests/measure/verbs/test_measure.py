@@ -73,9 +73,8 @@ def test_the_plan_says_when_what_is_there_was_measured(tmp_path, capsys):
 
 def test_a_budget_too_short_for_one_latency_is_refused(tmp_path, capsys):
     assert call(tmp_path, f"{SMALL} --sections inference --budget 1s") == 2
-    assert re.search(
-        r"--budget: 1 s end before the first latency.* about \d+ s; give \d+s or more", capsys.readouterr().err
-    )
+    sentence = r"--budget: 1 s end before the first latency.* about \d+ s; give \d+s or more"
+    assert re.search(sentence, capsys.readouterr().err)
 
 
 def test_a_budget_is_never_too_short_to_go_on(tmp_path, capsys):
@@ -93,7 +92,7 @@ def test_batch_sizes_joined_by_commas_are_one_sentence(tmp_path, capsys):
     assert "--batch-sizes: '1,64' is not a number; write several with spaces: 1 64" in capsys.readouterr().err
 
 
-def test_a_damaged_cache_is_said_before_measuring(tmp_path, capsys):
+def test_a_damaged_cache_is_an_error_before_measuring(tmp_path, capsys):
     folder = MachineFolder(tmp_path, "box")
     folder.put_environment(current(devices.find("cpu"), processor.physical_cores()))
     folder.paths[Sample].write_text("environment_id,colour\n")

@@ -33,20 +33,20 @@ def brief(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief", "forked_workers")
-def test_what_an_answer_lacks_is_measured_once_and_kept(tmp_path, capsys, monkeypatch):
+def test_gaps_of_an_answer_are_measured_once_and_stored(tmp_path, capsys, monkeypatch):
     words = ["model", OWN, *ONE_CORE, "--data", str(tmp_path), "--json"]
     assert command.main(words) == 0
-    said = json.loads(capsys.readouterr().out)
-    (demand,), (cell,) = said["demands"], said["cells"]
+    printed = json.loads(capsys.readouterr().out)
+    (demand,), (cell,) = printed["demands"], printed["cells"]
     assert (demand["batch"], demand["flop"]) == (1, FLOP)  # its bound follows from roofs that a busy machine may lower
-    assert sum(layer["parameter_count"] for layer in said["layers"]) == PARAMETERS
+    assert sum(layer["parameter_count"] for layer in printed["layers"]) == PARAMETERS
     assert cell["roof_share"] == pytest.approx(cell["flop_per_s"] / demand["attainable_flop_per_s"])
-    assert sum(layer["time_share"] for layer in said["layers"]) == pytest.approx(1, abs=0.05)
+    assert sum(layer["time_share"] for layer in printed["layers"]) == pytest.approx(1, abs=0.05)
     (name,) = machine_names(tmp_path)
     folder = MachineFolder(tmp_path, name)
     assert [run.round for run in folder.rows(Run)] == [0]
     assert {row.roof_kernel for row in folder.rows(RoofMeasurement)} == {"matmul", "stream_triad"}
-    # A roof that was timed beside other programs would be timed anew
+    # A roof timed under the load of other programs would be timed anew
     monkeypatch.setattr(roofs, "first_kernels", lambda *_: [])
     assert command.main(words) == 0
     (again,) = json.loads(capsys.readouterr().out)["cells"]
@@ -77,7 +77,7 @@ def net(batch_size):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("brief", "forked_workers")
-def test_changed_code_is_measured_anew_and_shown_twice(tmp_path, monkeypatch, capsys):
+def test_changed_code_is_measured_anew_with_both_results(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(roofs, "first_kernels", lambda *_: [])  # the machine's do not change with the code
     for width in (64, 128):  # 2 x 32 x 64 = 4096 FLOP, and twice as many

@@ -63,7 +63,7 @@ def test_the_precision_is_that_of_the_parameters(roof, network, inputs, precisio
     assert (demand.precision, demand.flop, roof) == (precision, flop, [precision])
 
 
-def test_what_cannot_be_answered_for_is_said():
+def test_inputs_without_an_answer_are_errors():
     with pytest.raises(ValueError, match="inputs hold no tensor"):
         measure.model(torch.nn.Linear(2, 2), {"size": 3})
     with pytest.raises(ValueError, match="parameters are none of fp32, fp16, bf16"):

@@ -50,7 +50,7 @@ def test_a_pack_is_added_elsewhere_with_its_owners_counts(box, capsys):
 
 
 @pytest.mark.parametrize("is_unpacked", [False, True])
-def test_tables_that_were_changed_after_packing_are_named(box, capsys, is_unpacked):
+def test_tables_changed_after_packing_are_named(box, capsys, is_unpacked):
     assert call("pack", "box.zip") == 0
     shutil.unpack_archive("box.zip", "unpacked")
     sums = Path("unpacked/box/SHA256SUMS")
@@ -77,23 +77,19 @@ def test_of_several_machines_it_is_the_one_measured_last(capsys):
 
 
 @pytest.mark.parametrize(
-    ("known", "given", "culprit"),
+    ("counted", "given", "culprit"),
     [
         ({"forward_flop": 11}, {}, "mine:net: is another network"),
         ({"input_shape": "3x4x4"}, {}, "mine:net: is another network"),
         (None, {"source": "torchvision"}, "models.csv, line 2, column model: 'mine:net' is not a model of"),
-        (
-            None,
-            {"forward_flop": 12},
-            "models.csv, line 2, column forward_flop: is not the sum of the layers of 'mine:net'",
-        ),
+        (None, {"forward_flop": 12}, "line 2, column forward_flop: is not the sum of the layers of 'mine:net'"),
     ],
 )
-def test_impossible_counts_and_another_network_are_refused(box, capsys, known, given, culprit):
+def test_impossible_counts_and_another_network_are_refused(box, capsys, counted, given, culprit):
     write(box.folder / "workload" / "models.csv", Workload, [replace(OWN, **given)])
     write(box.folder / "workload" / "layers.csv", Layer, [layer("mine:net")])
-    if known:
-        Workloads(ELSEWHERE).put([(replace(OWN, **known), [], [])])
+    if counted:
+        Workloads(ELSEWHERE).put([(replace(OWN, **counted), [], [])])
     assert call("add-machine", box.folder, data=ELSEWHERE) == 2
     assert culprit in capsys.readouterr().err
     assert machine_names(ELSEWHERE) == []

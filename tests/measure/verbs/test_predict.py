@@ -10,33 +10,21 @@ from measure.cache import table
 from measure.cache.folders import Workloads
 from measure.domain.schema import file_of
 from measure.domain.workload_records import Workload
-from measure.predicting.records import (
-    ALL,
-    ANY,
-    BY_DEVICE,
-    CONVOLUTIONAL,
-    LAUNCHES,
-    ONE_KNOWN,
-    OURS,
-    TERMS,
-    Coefficient,
-    PredictionError,
-    Setting,
-    pool_of,
-)
+from measure.predicting import records
+from measure.predicting.records import ALL, BY_DEVICE, TERMS, Coefficient, PredictionError, Setting, pool_of
 from measure.published.records import PublishedTiming
 from measure.run.tasks import Failure
 from measure.verbs import predict
 
 MODEL = "squeezenet1_0"
 POOL = pool_of("gpu", "bf16", "inference")
-HOST = Setting("bench", "measured", "2.14.0", ANY, "", "inference")
+HOST = Setting("bench", "measured", "2.14.0", records.ANY, "", "inference")
 CHIP = ("--chip", "Bead 2")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, forked_workers):
-    """The chips of the world, a fit by which a call takes twice its arithmetic, and a host that launches in 10 us.
+    """The chips of the world, a fit that doubles the arithmetic of a call, and a host that launches in 10 us.
 
     The network is counted.
     """
@@ -44,14 +32,14 @@ def made(tmp_path_factory, forked_workers):
     shutil.copy(WORLD / "chips.csv", data)
     values = {term: 2.0 for term in TERMS if term.endswith("arithmetic")}
     rows = [Coefficient(*POOL, term, 40, values.get(term, 0.0)) for term in TERMS]
-    rows.append(Coefficient(*HOST, LAUNCHES, 1, 10.0))
+    rows.append(Coefficient(*HOST, records.LAUNCHES, 1, 10.0))
     middle = ALL, 40, 40, 0.1, 0.2, 0.9, 1.0
     errors = [
-        PredictionError(*POOL, left_out, OURS, batches, *middle, 2.0)
-        for left_out in (BY_DEVICE, ONE_KNOWN)
+        PredictionError(*POOL, left_out, records.OURS, batches, *middle, 2.0)
+        for left_out in (BY_DEVICE, records.ONE_KNOWN)
         for batches in ("1", "2 to 15")
     ]
-    errors += [replace(error, batches=ALL, sort=CONVOLUTIONAL) for error in errors[::2]]
+    errors += [replace(error, batches=ALL, sort=records.CONVOLUTIONAL) for error in errors[::2]]
     for record, found in ((Coefficient, rows), (PredictionError, errors), (PublishedTiming, [])):
         table.write(file_of(record, data), record, found)
     assert call(data, MODEL, *CHIP, "--batch-sizes", "1", "2", "3", "8") == 0
@@ -82,9 +70,9 @@ def test_predict(golden, made, capsys, name, words):
     golden(name, capsys.readouterr().out)
 
 
-def test_a_datasheet_predicts_a_chip_and_known_times_scale_it(made, capsys):
-    asked = (MODEL, *CHIP, "--batch-sizes", "1", "8", "--host", "0.000001us")
-    one, row = predictions(made, capsys, *asked)
+def test_a_datasheet_predicts_a_chip_and_timings_scale_it(made, capsys):
+    words = (MODEL, *CHIP, "--batch-sizes", "1", "8", "--host", "0.000001us")
+    one, row = predictions(made, capsys, *words)
     # torchvision publishes 0.819 GMAC; 8 inputs at 100 TFLOP/s, twice as long
     flop_s = 8 * 2 * 0.819e9 / 1e14
     assert row["likely_s"] == pytest.approx(2 * flop_s, rel=0.01)
@@ -93,8 +81,8 @@ def test_a_datasheet_predicts_a_chip_and_known_times_scale_it(made, capsys):
     assert row["inputs_per_s"] == pytest.approx(8 / row["likely_s"])
     assert row["memory_needed_byte"] > 8 * 2 * 3 * 224 * 224
     times = [word for each in (one, row) for word in (MODEL, str(each["batch"]), f"{3e6 * each['likely_s']:.6f}us")]
-    for known in (times[:3], times[3:], times):
-        found = predictions(made, capsys, *asked, "--known", *known)
+    for references in (times[:3], times[3:], times):
+        found = predictions(made, capsys, *words, "--known", *references)
         expected = [("scaled", pytest.approx(3 * each["likely_s"], rel=0.04)) for each in (one, row)]
         assert [(each["basis"], each["likely_s"]) for each in found] == expected
 
@@ -112,10 +100,7 @@ def test_the_host_is_the_measured_one_or_a_time(made, capsys):
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [
-        (
-            ("--host", "laptop"),
-            "--host: 'laptop' is neither a time such as 8us nor a machine with a GPU (bench measured)",
-        ),
+        (("--host", "laptop"), "'laptop' is neither a time such as 8us nor a machine with a GPU (bench measured)"),
         (("--known", MODEL, "8"), "--known: takes MODEL BATCH TIME, once or more, not 2 words"),
         (("--known", MODEL, "8", "soon"), "--known: 'soon' is not a time"),
     ],
@@ -158,13 +143,13 @@ def test_a_language_models_head_and_notes_say_what_they_are_of(made, tmp_path, c
     data = shutil.copytree(made, tmp_path / "data")
     words = ("gpt2_decode_16", "--chip", "Bead 2", "Cog 3", "--batch-sizes", "2")
     assert call(data, *words) == 0
-    said = capsys.readouterr()
-    assert "gpt2_decode_16" in said.err  # what is counted takes a while
-    head, _, columns, *_ = said.out.splitlines()
+    printed = capsys.readouterr()
+    assert "gpt2_decode_16" in printed.err  # counting takes a while
+    head, _, columns, *_ = printed.out.splitlines()
     assert head.startswith("gpt2_decode_16, 1 token after 16, batch 2, bf16, ")
     assert "tokens/s" in columns
     assert "inputs/s" not in columns
-    assert "sorted by likely time" in said.out
+    assert "sorted by likely time" in printed.out
     assert call(data, *words) == 0
     assert capsys.readouterr().err == ""  # nothing is counted again
 
@@ -201,6 +186,6 @@ def test_a_cache_without_a_fit_uses_the_projects_fit(tmp_path, capsys):
 @pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 1", "RTX 1"])
 def test_a_named_chip_without_the_precision_is_left_out_aloud(made, capsys, name):
     assert call(made, MODEL, "--chip", "Bead 2", name, "Intel Xeon*") == 0
-    said = capsys.readouterr()
-    assert said.err == "Left out, since no rate at bf16 is known: NVIDIA GeForce RTX 1\n"
-    assert "RTX 1" not in said.out
+    printed = capsys.readouterr()
+    assert printed.err == "Left out, since no rate at bf16 is known: NVIDIA GeForce RTX 1\n"
+    assert "RTX 1" not in printed.out

@@ -23,11 +23,11 @@ def box(tmp_path, monkeypatch):
 
 def test_what_is_shared_is_checked_and_can_be_added(box, capsys):
     assert main(["share", "--author", "Ada Lovelace"]) == 0
-    said = capsys.readouterr().out
-    assert "Checked" in said
-    assert "Issues, New issue" in said
+    printed = capsys.readouterr().out
+    assert "Checked" in printed
+    assert "Issues, New issue" in printed
     # The last line is an entry of a CITATION.cff, by the schema's names
-    (entry,) = yaml.safe_load(said.splitlines()[-1])
+    (entry,) = yaml.safe_load(printed.splitlines()[-1])
     assert {"type", "title", "authors"} < set(entry)
     assert (entry["type"], entry["authors"]) == ("data", [{"name": "Ada Lovelace"}])
     assert entry["date-released"] == "2026-01-01"
@@ -46,7 +46,7 @@ def test_a_citation_names_the_version_that_measured_last(box, capsys):
     assert '"notes": "Roofwright 0.10.0, torch' in capsys.readouterr().out
 
 
-def test_a_machine_that_would_be_refused_is_said_before_sending(box, capsys):
+def test_an_impossible_machine_is_refused_before_sending(box, capsys):
     # 1e9 FLOP in a picosecond are 1e21 FLOP/s, beyond any chip
     rate = {"flop": 1024 * 10**6, "latency_s": 1e-12, "latency_low_s": 1e-12, "latency_high_s": 1e-12}
     box.put_roof_measurements([replace(row, **rate) for row in box.rows(RoofMeasurement)])
@@ -71,7 +71,7 @@ def test_a_clone_knows_where_to_send_it(tmp_path, origin, address):
     assert address in sharing.how_to_send(Path("box.zip"))[0]
 
 
-def test_what_an_issue_does_not_take_is_said(monkeypatch):
+def test_a_zip_too_large_for_an_issue_has_another_way(monkeypatch):
     Path("box.zip").write_bytes(b"zip")
     monkeypatch.setattr(sharing, "MOST_BYTE", 2)
     assert "too large" in sharing.how_to_send(Path("box.zip"))[0]

@@ -48,18 +48,14 @@ def test_show(golden, capsys, name, words):
 
 
 def test_an_incomplete_last_row_is_named(tmp_path, capsys):
-    runs = put_one(tmp_path).paths[Run]
+    box = machine(tmp_path, "box")
+    put(box, 0, [0.1] * 6)
+    runs = box.paths[Run]
     runs.write_text(f"{runs.read_text()}{DATED.environment_id},alex")
     assert command.main(["show", "--csv", "--data", str(tmp_path)]) == 0
     out, err = capsys.readouterr()
     assert err == f"{runs}: the last row is incomplete (a killed command left it) and left out\n"
     assert len(out.splitlines()) == 2
-
-
-def put_one(data):
-    box = machine(data, "box")
-    put(box, 0, [0.1] * 6)
-    return box
 
 
 def test_two_rounds_have_a_range(tmp_path, capsys):
@@ -79,7 +75,7 @@ def counted(model, batch, home, **changed):
     home.put([(replace(row, **changed), [], [])])
 
 
-def test_without_a_machine_all_counts_are_shown(tmp_path, capsys):
+def test_without_a_machine_all_counts_are_listed(tmp_path, capsys):
     counted("resnet18", 1, Workloads(tmp_path))
     assert command.main(["show", "--data", str(tmp_path)]) == 0
     assert "resnet18  16         1  bf16" in capsys.readouterr().out
@@ -88,15 +84,15 @@ def test_without_a_machine_all_counts_are_shown(tmp_path, capsys):
     assert "resnet18" not in capsys.readouterr().out
 
 
-def test_what_was_counted_is_shown_without_any_run(tmp_path, capsys):
+def test_counts_are_listed_without_any_run(tmp_path, capsys):
     counted("hf:gpt2_prefill_16", 2, Workloads(tmp_path, "prediction/counted"))
     counted("hf:opt_prefill_16", 1, Workloads(tmp_path), status="unsupported", reason="no formula")
     counted("resnet18", 1, Workloads(tmp_path))
     assert command.main(["show", "hf:*", "--data", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for cell in ("hf:gpt2_prefill_16  16", "5.00 GFLOP", "300 MB", "124 M", "hf:opt_prefill_16, batch 1, bf16: unsupp"):
-        assert cell in said
-    assert "resnet18" not in said
+        assert cell in printed
+    assert "resnet18" not in printed
     assert command.main(["show", "hf:*", "--json", "--data", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)["counts"]
     assert [(row["model"], row["status"]) for row in found] == [
