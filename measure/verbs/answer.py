@@ -89,7 +89,6 @@ def _rate(flop_per_s: float) -> str:
 
 
 def heading(found: ModelAnswer, table: Table) -> list[str]:
-    """Return a title with model and machine, and a table of the demands."""
     rows: list[Line] = [("batch", "precision", "FLOP", "bytes", "FLOP/B", "memory")]
     for each in found.demands:
         amounts = si(each.flop, "FLOP"), si(each.byte, "B"), plain(each.intensity_flop_per_byte)
@@ -164,7 +163,6 @@ def layer_lines(layers: Iterable[LayerWork], table: Table) -> list[str]:
 
 
 def roof_line(found: ModelAnswer) -> str:
-    """Name the roof behind the shares."""
     roof = found.rates
     precisions = [each for each in dict.fromkeys(each.precision for each in found.demands) if each in roof.flop_per_s]
     if not precisions or roof.byte_per_s is None:

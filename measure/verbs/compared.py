@@ -70,7 +70,6 @@ class Compared:
 
     @property
     def quote(self) -> str:
-        """One line that says it all."""
         timed = [row for row in self.rows if row.table == RUNS and row.ratio is not None]
         loaded = [row for row in timed if row.is_loaded]
         timed = [row for row in timed if not row.is_loaded] or timed
@@ -106,7 +105,6 @@ class Compared:
 
 
 def report(compared: Compared, *, as_markdown: bool = False) -> list[str]:
-    """Return the sides, the counts, the tables, the causes and the line to quote, as text or Markdown."""
     bullet, table = ("- ", markdown) if as_markdown else ("", aligned)
     a, b, rows = compared.a, compared.b, compared.rows
     lines = []
@@ -197,7 +195,6 @@ def term_rows(head: str, terms: Iterable[Term]) -> list[Line]:
 
 
 def _cause_lines(cause: Cause, bullet: str, as_markdown: bool) -> list[str]:
-    """Return the terms of one cell's ratio, and the basis of their estimates."""
     table = markdown if as_markdown else aligned
     lines = [f"{bullet}{cause.row.key.describe()}: B/A {cause.row.ratio:.3f} is 1 and these terms", ""]
     lines += [*table(term_rows("cause", cause.terms), NUMBERS), ""]
@@ -206,9 +203,7 @@ def _cause_lines(cause: Cause, bullet: str, as_markdown: bool) -> list[str]:
         lines.append(f"{bullet}The clock was not recorded on both sides: its part is in the other terms.")
     elif CLOCK in [term.name for term in cause.terms]:
         rates = " and ".join(si(each or 0.0, "Hz") for each in clocks)
-        lines.append(
-            f"{bullet}Clock: {rates}; its term is the most that it explains, and B's other times are at A's clock."
-        )
+        lines.append(f"{bullet}Clock: {rates}; its term is an upper bound, and B's other times are at A's clock.")
     if cause.a.page_faults is not None and cause.b.page_faults is not None:
         lines.append(f"{bullet}Page faults of a call: {plain(cause.a.page_faults)} and {plain(cause.b.page_faults)}.")
     return lines
@@ -258,7 +253,6 @@ def summary(rows: Sequence[ComparedRow]) -> list[str]:
 
 
 def _not_excluded(row: ComparedRow) -> str:
-    """Name an undecided row with the changes that its interval does not exclude."""
     low, high = row.ratio_low or 0.0, row.ratio_high or 0.0
     ends = [f"{percent(high - 1)} slower"] if high > 1 else []
     ends += [f"{percent(1 - low)} faster"] if low < 1 else []
@@ -266,7 +260,6 @@ def _not_excluded(row: ComparedRow) -> str:
 
 
 def _gap(row: ComparedRow) -> tuple[str, str]:
-    """Return why a row has no ratio, and the details."""
     a, b = row.a, row.b
     if not row.has_one_input_shape:
         shapes = f": {a.input_shape} in A, {b.input_shape} in B"

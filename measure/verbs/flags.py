@@ -67,7 +67,6 @@ def parser_of(verb: str) -> CommandLine:
 
 
 def add_data(flags: argparse._ActionsContainer) -> None:
-    """Add ``--data``."""
     text = "the cache's folder (default: %(default)s)"
     flags.add_argument("--data", type=lambda path: check_folder(Path(path), "--data"), default="data", help=text)
 
@@ -124,6 +123,10 @@ def check_folder(path: Path, flag: str) -> Path:
 
 def no_measurements(data: Path) -> UserError:
     return UserError(f"--data: no measurements in {data}; run {as_called('measure')}{data_flag(data)} first")
+
+
+def next_step(data: Path) -> str:
+    return f"Next: {as_called('report')}{data_flag(data)}"
 
 
 def check_writable(data: Path) -> None:

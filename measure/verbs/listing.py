@@ -49,7 +49,6 @@ def models_as_rows(models: Iterable[Model], counted: Iterable[Workload]) -> list
 
 
 def models_as_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """Align the rows of models under heads."""
     lines = [["model", "source", "family", "input", "parameters", "FLOP", "path"]]
     for row in rows:
         *named, parameters, flop, path = row.values()
@@ -61,7 +60,6 @@ def models_as_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -> dict[str, Any]:
-    """Return the machine, and its tasks in running order."""
     machine = {name: getattr(environment, name) for name in ("name", "device", "environment_id")} | {"folder": folder}
     rows = [{"section": task.section, "label": task.label, **TASK_KEYS, **task.columns} for task in tasks]
     return {"machine": machine, "tasks": rows}
@@ -83,7 +81,6 @@ def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: flo
 
 
 def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
-    """Return the parts of the paper that this machine has and lacks, with warnings and the next command."""
     runs, profiles, roofs = (cache.rows(record) for record in (Run, Profile, RoofMeasurement))
 
     def measured(rows: Iterable[Any]) -> list[Any]:
@@ -151,7 +148,6 @@ class Earlier:
     cells: Sequence[TimedCell]
 
     def announcements(self) -> list[str]:
-        """Say which models are measured anew."""
         return [
             f"{name}: {words} changed since it was measured; measuring it anew" for name, words in self.words.items()
         ]

@@ -17,7 +17,7 @@ from measure.domain.records import Run
 from measure.domain.values import duration
 from measure.domain.words import FULL_PRECISION
 from measure.domain.workload_records import Workload
-from measure.errors import UserError, as_called
+from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.checks import wait_for_quiet, warning_of_use
 from measure.machine.environment import current
@@ -31,10 +31,10 @@ from measure.run.storing import RunCache, machine_folder
 from measure.run.tasks import KILLED, HardwareCounterTask, RoundTask, Task
 from measure.run.worker import Worker
 from measure.verbs import listing
-from measure.verbs.flags import check_writable, completion
+from measure.verbs.flags import check_writable, completion, next_step
 from measure.verbs.run_flags import check_together, make_sampling, parser, resolve_request
 from measure.verbs.terminal import log_to_stderr, make_console, stop_as_by_ctrl_c
-from roofwright.command_line import INTERRUPTED, data_flag
+from roofwright.command_line import INTERRUPTED
 
 MADE_BY = "ROOFWRIGHT_MADE_BY"  # where ``make``, which renders the paper next, names its own command
 
@@ -125,7 +125,6 @@ def _note_broken(broken: Mapping[str, BrokenModelError], request: Request, workl
 
 
 def _own_failures(summary: runner.Summary, request: Request) -> list[str]:
-    """Return why a user's own models failed."""
     own = {model.name for model in request.models if model.source == OWN}
     failed = [(task, why) for task, why in summary.failures if task.columns.get("model") in own]
     return [f"{task.label}: {why.reason}" for task, why in failed if why.status == "error"]
@@ -166,15 +165,13 @@ def _wait(limit_s: float | None, device: str) -> float:
 
 
 def _print_contents(request: Request, cache: RunCache, left: list[plan.Part], flags: argparse.Namespace) -> None:
-    """Print which parts of the paper this machine has and lacks, and the next command."""
     made_by = os.environ.get(MADE_BY)
     print("\n".join(listing.contents(request, cache, left, made_by or flags.command)))
     if not made_by:
-        print(f"Next: {as_called('report')}{data_flag(flags.data)}")
+        print(next_step(flags.data))
 
 
 def measure_on_cluster(flags: argparse.Namespace, request: Request, deadline: float | None) -> int:
-    """Measure on all devices of a Ray cluster."""
     from measure.run import cluster
 
     if HardwareCounterTask.section in request.sections:
@@ -211,7 +208,7 @@ def measure_on_cluster(flags: argparse.Namespace, request: Request, deadline: fl
     places = sorted({str(kind.cache.folder.folder) for kind in kinds})
     moved = [line for each, kind in zip(before, kinds, strict=True) for line in each.lines(kind.cache)]
     print("\n".join([*runner.lines(summary, places), *moved, *([resume] if summary.left else [])]))
-    print(f"Next: {as_called('report')}{data_flag(flags.data)}")
+    print(next_step(flags.data))
     return _say_broken(_own_failures(summary, request))
 
 

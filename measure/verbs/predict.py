@@ -60,8 +60,7 @@ def add_verbs(verbs: Verbs) -> None:
     add = flags.add_argument
     add("model", metavar="MODEL", help="a built-in model, LIBRARY:NAME or package.module:function")
     text = (
-        "chips of data/chips.csv, machines of the cache, or globs such as 'NVIDIA*' (default: all that have the "
-        "precision)"
+        "chips of data/chips.csv, machines of the cache, or globs such as 'NVIDIA*' (default: all with the precision)"
     )
     add("--chip", nargs="+", metavar="NAME", help=text)
     text = "inputs in one call (default: 1)"
@@ -133,7 +132,6 @@ def _counted(data: Path) -> Calls:
 
 
 def _inputs(key: Key, demand: CallWork) -> str:
-    """Describe each input of the batch."""
     if found := re.search(rf"_{DECODE}_([0-9]+)$", key.model):
         return f"1 token after {int(found[1]):,}"
     if demand.family == LANGUAGE and key.input_shape.isdigit():
@@ -142,7 +140,6 @@ def _inputs(key: Key, demand: CallWork) -> str:
 
 
 def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> Iterator[str]:
-    """Yield notes on the table's order, its bases, experts and memory."""
     if len({row.chip for row in rows}) > 1:
         yield "Each batch is sorted by likely time; chips without an interval, or with too little memory, come last."
     if len({row.basis for row in rows}) > 1:
@@ -183,7 +180,6 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
 
 
 def _reference_calls(flags: argparse.Namespace, counted: Calls) -> list[OwnTime]:
-    """Return the calls in ``--known``."""
     words = flags.known or []
     if len(words) % 3:
         raise UserError(f"--known: takes MODEL BATCH TIME, once or more, not {len(words)} words")
@@ -228,9 +224,7 @@ def _count(flag: str, name: str, batches: Sequence[int], flags: argparse.Namespa
     tasks = [WorkloadTask(model, tuple(key.batch for key in missing), stored, None)] if missing else []
     if (after := _decode(model)) and not flags.training:
         # A failure is not tried again: it costs the cache alone
-        there = {(row.model, row.batch, row.precision) for row in home.rows(Workload)} | {
-            (key.model, key.batch, key.precision) for key in counted
-        }
+        there = {(each.model, each.batch, each.precision) for each in (*home.rows(Workload), *counted)}
         lacking = tuple(batch for batch in batches if (after.name, batch, stored) not in there)
         tasks += [WorkloadTask(after, lacking, stored, None)] if lacking else []
     if tasks:

@@ -18,7 +18,7 @@ from measure.run import runner
 from measure.run.tasks import Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
-from measure.verbs.flags import Verbs, add_verb, check_writable, parse_time
+from measure.verbs.flags import Verbs, add_verb, check_writable, next_step, parse_time
 from measure.verbs.terminal import make_console, name_first, stop_as_by_ctrl_c
 from roofwright.command_line import INTERRUPTED, data_flag
 
@@ -27,8 +27,7 @@ def add_verbs(verbs: Verbs) -> None:
     flags = add_verb(verbs, "add-published", add_published)
     text = f"the table, with the columns of {' or '.join(TABLES[each].name for each in add.RECORDS)}"
     flags.add_argument("file", metavar="FILE", help=text)
-    text = "replace rows that have the same key but other values"
-    flags.add_argument("--replace", action="store_true", help=text)
+    flags.add_argument("--replace", action="store_true", help="replace rows that have the same key but other values")
     flags = add_verb(verbs, "count-published", count_published)
     flags.add_argument("--models", nargs="+", default=["*"], metavar="GLOB", help="count only these (default: all)")
     text = "stop after this time, such as 90s, 10m or 1h30m"
@@ -78,7 +77,7 @@ def count_published(flags: argparse.Namespace) -> int:
         return INTERRUPTED
     resume = [runner.resumption(flags.command, flags.force)] if summary.left else []
     print("\n".join([*runner.lines(summary, [folder]), *resume]))
-    print(f"Next: {as_called('report')}{data_flag(flags.data)}")
+    print(next_step(flags.data))
     return 0
 
 

@@ -45,17 +45,21 @@ def parser() -> CommandLine:
     text = (
         "names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME, language:GLOB, hf:NAME or "
         "hf:CONFIG.json (Hugging Face), and package.module:function, a function of yours that returns a network and "
-        "its inputs for a batch size; or measured, all that a machine in the cache measured (default: the built-in "
-        "list)"
+        "its inputs for a batch size; or measured, all models of the cache's machines (default: the built-in list)"
     )
     add("--models", nargs="+", metavar="NAME", help=text)
     text = "eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer roof kernels"
     add("--quick", action="store_true", help=text)
     usual = " and ".join(name for name in SECTIONS if name not in USUAL_SECTIONS)
-    text = (
-        f"{', '.join(f'{name} ({section.help})' for name, section in SECTIONS.items())}; default: all without {usual}"
+    listed = ", ".join(f"{name} ({section.help})" for name, section in SECTIONS.items())
+    add(
+        "--sections",
+        nargs="+",
+        choices=SECTIONS,
+        default=USUAL_SECTIONS,
+        metavar="S",
+        help=f"{listed}; default: all without {usual}",
     )
-    add("--sections", nargs="+", choices=SECTIONS, default=USUAL_SECTIONS, metavar="S", help=text)
     text = "inputs in one forward pass (default: 1 64 256)"
     add("--batch-sizes", nargs="+", type=flags.parse_batch_size, metavar="N", help=text)
     text = "inputs in one training step (default: 32)"
@@ -75,9 +79,7 @@ def parser() -> CommandLine:
     add("--force", action="store_true", help="measure all of it again")
     where = command_line.add_argument_group("where")
     add = where.add_argument
-    text = (
-        "cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto (default: %(default)s)"
-    )
+    text = "cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with torch for ROCm), mps or auto (default: auto)"
     add("--device", default="auto", metavar="DEVICE", help=text)
     add("--threads", metavar="N", help="CPU threads (default: the physical cores, fewer under a container's CPU limit)")
     flags.add_data(where)
@@ -119,10 +121,7 @@ def parser() -> CommandLine:
     add("--json", action="store_true", help="print the output of --plan or --list as JSON (docs/json.md)")
     text = "show each task, and log decisions on standard error: skipped cells, new processes, warm-up, sampling"
     add("-v", "--verbose", action="store_true", help=text)
-    text = (
-        "print the completion of the command roofwright for a shell, such as bash or zsh (needs shtab), and measure "
-        "nothing"
-    )
+    text = "print the completion of roofwright for a shell, such as bash or zsh (needs shtab), and measure nothing"
     add("--print-completion", metavar="SHELL", help=text)
     return command_line
 
@@ -177,7 +176,9 @@ def _named_models(arguments: argparse.Namespace) -> list[str]:
     rows = {row.model for folder in folders for record in (Run, Profile) for row in folder.rows(record)}
     measured = [name for name in sorted(rows) if catalog.knows(name)]
     if not measured:
-        raise UserError(f"--models: no machine in {arguments.data} measured a model that is known here; name models")
+        raise UserError(
+            f"--models: no machine in {arguments.data} measured a model that can be built here; name models"
+        )
     return [*measured, *(name for name in names if name != ALL_MEASURED)]
 
 

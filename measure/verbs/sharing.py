@@ -30,7 +30,7 @@ from measure.machine.environment import folder_name
 from measure.machine.processor import output_of
 from measure.published import contributed, contributed_checks
 from measure.published.contributed import SUMS, shareable, sums_of
-from measure.verbs.flags import Verbs, add_verb, check_folder, no_measurements, parse_folder_name
+from measure.verbs.flags import Verbs, add_verb, check_folder, next_step, no_measurements, parse_folder_name
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
 
@@ -52,8 +52,7 @@ def add_verbs(verbs: Verbs) -> None:
     for flags in (packing, sharing):
         text = "the zip (default: NAME.zip in the current folder)"
         flags.add_argument("file", nargs="?", metavar="FILE.zip", help=text)
-        text = "the machine's folder (default: the one measured last)"
-        flags.add_argument("--machine", metavar="NAME", help=text)
+        flags.add_argument("--machine", metavar="NAME", help="the machine's folder (default: the one measured last)")
     text = "who measured, for the line that cites it (default: %(default)s)"
     sharing.add_argument("--author", default="Anonymous", metavar="NAME", help=text)
     add = add_verb(verbs, "add-machine", add_machines).add_argument
@@ -209,7 +208,7 @@ def add_machines(flags: argparse.Namespace) -> int:
         print(f"Mind: these machines have nearly the same samples, so some may be copies: {name_first(alike)}")
     if names:
         _print_uncounted(measured, flags.data)
-        print(f"Next: {as_called('report')}{data_flag(flags.data)}")
+        print(next_step(flags.data))
     if failed:
         number = f"{len(failed)} of {len(flags.sources)}"
         raise UserError(f"{number} were not added: {name_first(failed)}; correct and add them")

@@ -121,7 +121,6 @@ def _warn_of_torn_rows(folders: Iterable[Folder]) -> None:
 
 
 def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[TimedCell], table: Table) -> list[str]:
-    """Return a machine's table with its title, the cells without a result, and warnings."""
     tokens = ["tokens/s"] if any(cell.tokens_per_s is not None for cell in cells) else []
     rows: list[Line] = [(*Cell._fields, "latency", "95 % interval", "inputs/s", *tokens, "rounds", "flags")]
     failed, flags = [], []
@@ -148,7 +147,6 @@ def read_counts(data: Path) -> list[Workload]:
 
 
 def count_lines(counts: Sequence[Workload], table: Table) -> list[str]:
-    """Return counts as a table with its title, and the failures below it."""
     rows: list[Line] = [("model", "input", "batch", "precision", *COUNTS)]
     failed = []
     for row in counts:
@@ -183,7 +181,6 @@ def counter_lines(folder: MachineFolder, environment: Environment, table: Table)
 
 
 def trace_lines(traces: Sequence[StoredTrace], table: Table) -> list[str]:
-    """Return the imported traces as a table with its title."""
     rows: list[Line] = [("trace", "network", "chip", "step")]
     for each in traces:
         first = each.devices[0]

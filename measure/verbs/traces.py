@@ -15,12 +15,11 @@ from measure.domain.roofs import Roof
 from measure.domain.step_parts import MEMORY, StepPart, difference, step_parts
 from measure.domain.trace_records import COMMUNICATION, TraceDevice, TraceOperator
 from measure.domain.values import latency, percent, plain, si
-from measure.errors import UserError, as_called, one_line
+from measure.errors import UserError, one_line, quote
 from measure.published.records import Chip
 from measure.verbs.compared import term_rows
-from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, parse_count
+from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, next_step, parse_count
 from measure.verbs.terminal import Line, Table, aligned, markdown, text
-from roofwright.command_line import data_flag
 
 if TYPE_CHECKING:
     from measure.traces.summary import TraceSummary
@@ -38,6 +37,19 @@ FUSED = (
 MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention that writes its scores to memory
 KIND = attrgetter("layer_kind")
 GAP, PART = 0.2, 0.25  # the least idle time and part of a step for a remedy
+IDLE = (
+    "The device is idle for {} of the step: it waits for the host. Try CUDA graphs, "
+    "torch.compile(mode='reduce-overhead') or a larger batch."
+)
+ATTENTION = (
+    "Attention as separate products and softmax takes {} of the kernels' time: it writes its scores to memory. Try "
+    "scaled_dot_product_attention."
+)
+UNFUSED = "Operators that a compiler fuses take {} of the kernels' time. Try torch.compile."
+WAITING = (
+    "Collectives take {} of the kernels' time, with the wait for other ranks. Compare the ranks' traces; try a larger "
+    "batch on each device."
+)
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -62,7 +74,7 @@ def add_verbs(verbs: Verbs) -> None:
 def _parse_name(text: str) -> str:
     if text != one_line(text) or len(text) > LONGEST_NAME:
         raise argparse.ArgumentTypeError(
-            f"{text[:40]!r} is not a name; use one line of at most {LONGEST_NAME} characters"
+            f"{quote(text)} is not a name; use a line of at most {LONGEST_NAME} characters"
         )
     return text
 
@@ -90,7 +102,7 @@ def import_traces(flags: argparse.Namespace) -> int:
         else:
             print("\n".join(import_lines(found, devices, folder)))
     if not flags.json and not flags.plan:
-        print(f"Next: {as_called('report')}{data_flag(flags.data)}")
+        print(next_step(flags.data))
     return 0
 
 
@@ -198,7 +210,6 @@ def compared(data: Path, names: Sequence[str], show: Table | None) -> str:
 
 
 def _roof(data: Path, trace: StoredTrace) -> Roof | None:
-    """Return the datasheet's roof of the chip."""
     chip = trace.devices[0].chip
     rows = rows_by_name(read_both(Chip, data)).get(fold_name(chip or ""))
     return datasheet_roof(rows) if rows else None
@@ -227,7 +238,6 @@ def as_json(trace: StoredTrace, roof: Roof | None) -> dict[str, Any]:
 
 
 def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list[str]:
-    """Return a trace as text: its step, the kinds of layers, the longest operators, the largest loss, a remedy."""
     kinds, calls = (step_parts(trace.operators, roof, name) for name in (KIND, _call))
     total_s = sum(part.time_s for part in kinds)
     result = [trace.label, *_step_lines(trace), "", *_table("kind", kinds, total_s, show)]
@@ -273,32 +283,17 @@ def _table(head: str, parts: Sequence[StepPart], total_s: float, show: Table) ->
 
 
 def _remedies(trace: StoredTrace, kinds: Sequence[StepPart], total_s: float) -> list[str]:
-    """Return remedies as hypotheses, the first one first."""
-    found = []
+    """Return remedies as hypotheses, for each loss that takes its least share of a step."""
     span_s = sum(step.span_s for step in trace.steps)
     idle = 1 - sum(step.busy_s for step in trace.steps) / span_s if span_s else 0.0
-    if idle > GAP:
-        found.append(
-            f"The device is idle for {percent(idle)} of the step: it waits for the host. Try CUDA graphs, "
-            "torch.compile(mode='reduce-overhead') or a larger batch."
-        )
     attention_s = sum(part.time_s for part in step_parts(trace.operators, None, _operator) if part.name in MATERIALISED)
-    if total_s and attention_s / total_s > PART:
-        found.append(
-            f"Attention as separate products and softmax takes {percent(attention_s / total_s)} of the kernels' time: "
-            "it writes its scores to memory. Try scaled_dot_product_attention."
-        )
     fused_s = sum(part.time_s for part in kinds if part.name in FUSED and part.bound in (MEMORY, None))
-    if total_s and fused_s / total_s > PART:
-        share = percent(fused_s / total_s)
-        found.append(f"Operators that a compiler fuses take {share} of the kernels' time. Try torch.compile.")
     waiting_s = sum(part.time_s for part in kinds if part.name == COMMUNICATION)
-    if total_s and waiting_s / total_s > PART:
-        share = percent(waiting_s / total_s)
-        found.append(
-            f"Collectives take {share} of the kernels' time, with the wait for other ranks. Compare the ranks' traces; "
-            "try a larger batch on each device."
-        )
+    losses = [(idle, GAP, IDLE)]
+    if total_s:
+        losses += [(attention_s / total_s, PART, ATTENTION), (fused_s / total_s, PART, UNFUSED)]
+        losses += [(waiting_s / total_s, PART, WAITING)]
+    found = [remedy.format(percent(share)) for share, least, remedy in losses if share > least]
     return [f"{'Try first' if number == 0 else 'Then'}: {each}" for number, each in enumerate(found)]
 
 
