@@ -205,7 +205,7 @@ def add_machines(flags: argparse.Namespace) -> int:
                 names.add(name)
                 latencies[name] = _latencies(MachineFolder(flags.data, name))
     for alike in _copies(latencies, names):
-        print(f"Mind: these machines have nearly the same samples, so some may be copies: {name_first(alike)}")
+        print(f"Warning: these machines have nearly the same samples, so some may be copies: {name_first(alike)}")
     if names:
         _print_uncounted(measured, flags.data)
         print(next_step(flags.data))
@@ -275,7 +275,7 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
         print(f"Added the counts of models of its owner: {name_first(sorted({row.model for row, _, _ in new}))}")
     if given.changed:
         changed = name_first([*map(quote, given.changed)])
-        print(f"Mind: changed since {as_called('measure pack')} made {source}: {changed}")
+        print(f"Warning: changed since {as_called('measure pack')} made {source}: {changed}")
     if given.left_out:
         print(f"Left out, not tables of a machine: {name_first([*map(quote, given.left_out)])}")
     tried = (row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record])

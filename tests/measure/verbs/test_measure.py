@@ -6,7 +6,7 @@ import pytest
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
 from measure.domain.cell import Cell
-from measure.domain.records import Run, Sample
+from measure.domain.records import Environment, Run, Sample
 from measure.machine import devices, processor
 from measure.machine.environment import current, installed_version
 from measure.run.worker import Worker
@@ -56,17 +56,26 @@ def test_the_plan_lists_what_is_missing_and_measures_nothing(tmp_path, capsys):
     assert not any(tmp_path.iterdir())
 
 
-def test_the_plan_says_when_what_is_there_was_measured(tmp_path, capsys):
-    """On a machine equal to the reference one, all may be there already."""
+@pytest.fixture
+def box(tmp_path):
+    """The folder of this machine, known by its environment."""
     folder = MachineFolder(tmp_path, "box")
-    environment = current(devices.find("cpu"), processor.physical_cores())
-    folder.put_environment(environment)
-    cell = {
-        "environment_id": environment.environment_id,
-        **Cell("squeezenet1_0", 1, "fp32", "inference", "eager")._asdict(),
-    }
+    folder.put_environment(current(devices.find("cpu"), processor.physical_cores()))
+    return folder
+
+
+def put(box, model, status, day, number=0):
+    """Put a round without samples of a cell at batch size 1."""
+    (environment,) = box.rows(Environment)
+    cell = environment.environment_id, *Cell(model, 1, "fp32", "inference", "eager")
+    reason = None if status == "ok" else "x"
+    box.put_run(Run(*cell, status=status, reason=reason, recorded_at=f"{day}T00:00:00+00:00", round=number), [])
+
+
+def test_the_plan_gives_the_dates_of_earlier_rows(box, tmp_path, capsys):
+    """On a machine equal to the reference one, all may be there already."""
     for number, day in enumerate(("2026-01-02", "2026-01-01")):
-        folder.put_run(Run(**cell, status="oom", reason="x", recorded_at=f"{day}T00:00:00+00:00", round=number), [])
+        put(box, "squeezenet1_0", "oom", day, number)
     assert call(tmp_path, f"--plan {SMALL}") == 0
     assert "Rows in this folder were measured from 2026-01-01 to 2026-01-02" in capsys.readouterr().out
 
@@ -77,12 +86,8 @@ def test_a_budget_too_short_for_one_latency_is_refused(tmp_path, capsys):
     assert re.search(sentence, capsys.readouterr().err)
 
 
-def test_a_budget_is_never_too_short_to_go_on(tmp_path, capsys):
-    folder, environment = MachineFolder(tmp_path, "box"), current(devices.find("cpu"), processor.physical_cores())
-    folder.put_environment(environment)
-    cell = Cell("alexnet", 1, "fp32", "inference", "eager")._asdict()
-    about = {"status": "ok", "reason": None, "recorded_at": "2026-01-01T00:00:00+00:00"}
-    folder.put_run(Run(environment.environment_id, **cell, **about), [])
+def test_a_budget_is_never_too_short_to_go_on(box, tmp_path, capsys):
+    put(box, "alexnet", "ok", "2026-01-01")
     assert call(tmp_path, f"{SMALL} --sections inference --budget 1s") == 0
     assert "0 done" in capsys.readouterr().out
 
@@ -92,10 +97,8 @@ def test_batch_sizes_joined_by_commas_are_one_sentence(tmp_path, capsys):
     assert "--batch-sizes: '1,64' is not a number; write several with spaces: 1 64" in capsys.readouterr().err
 
 
-def test_a_damaged_cache_is_an_error_before_measuring(tmp_path, capsys):
-    folder = MachineFolder(tmp_path, "box")
-    folder.put_environment(current(devices.find("cpu"), processor.physical_cores()))
-    folder.paths[Sample].write_text("environment_id,colour\n")
+def test_a_damaged_cache_is_an_error_before_measuring(box, tmp_path, capsys):
+    box.paths[Sample].write_text("environment_id,colour\n")
     assert call(tmp_path, SMALL) == 2
     assert "machines/box/samples.csv, line 1: unknown column 'colour'" in capsys.readouterr().err
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 from helpers.cells import CELL, DATED, machine, put
+from helpers.rows import workload
 from helpers.world import WORLD
 
 from measure import __main__ as command
 from measure.cache.folders import Workloads
 from measure.domain.records import Run, Sample
-from measure.domain.workload_records import Workload
 
 
 @pytest.fixture
@@ -67,12 +67,8 @@ def test_two_rounds_have_a_range(tmp_path, capsys):
 
 
 def counted(model, batch, home, **changed):
-    row = Workload(
-        model=model, source="hf", family="language", input_shape="16", batch=batch, precision="bf16", autocast=None,
-        status="ok", reason=None, parameter_count=124_000_000, parameter_byte=248_000_000, forward_flop=5 * 10**9,
-        traffic_byte=300_000_000, inference_peak_byte=260_000_000,
-    )  # fmt: skip
-    home.put([(replace(row, **changed), [], [])])
+    row = workload(model, batch, flop=5 * 10**9, parameter_count=124_000_000, traffic_byte=300_000_000)
+    home.put([(replace(row, input_shape="16", precision="bf16", **changed), [], [])])
 
 
 def test_without_a_machine_all_counts_are_listed(tmp_path, capsys):
