@@ -72,7 +72,9 @@ def in_use(facts: str, remedy: str) -> str:
 def loaded_roof(load: float) -> str:
     """Warn of a roof that was measured while other programs used this share of the cores."""
     seen = "the roof is too low, so each share of it is too high"
-    return Caution(seen, f"other programs used {percent(load)} of the cores meanwhile", "measure it again later").line()
+    return Caution(
+        seen, f"other programs used {percent(load)} of the cores meanwhile", "the same command again on a quiet machine"
+    ).line()
 
 
 def above_roof(name: str, flop_per_s: float, precision: str, roof_flop_per_s: float) -> str:

@@ -155,9 +155,7 @@ def _print_earlier(cache: RunCache) -> None:
 
 def _wait(limit_s: float | None, device: str) -> float:
     """Wait for quiet as ``--wait`` says, warn of other users of the machine, and return the time waited (s)."""
-    waited_s = 0.0
-    if limit_s is not None:
-        waited_s = wait_for_quiet(device, limit_s, lambda line: print(line, flush=True))
+    waited_s = 0.0 if limit_s is None else wait_for_quiet(device, limit_s, partial(print, flush=True))
     hint = "" if limit_s is not None else "; --wait 2m waits up to two minutes for quiet"
     if warning := warning_of_use(device, hint):
         print(warning, file=sys.stderr)
