@@ -36,7 +36,7 @@ def hypothesis(costliest: str, low_precision: str) -> str:
 
 @dataclass(frozen=True)
 class Advice:
-    """A variant, precision or larger batch to try, with the factor by which it was measured to be faster.
+    """A variant, precision or larger batch to try, with its measured speed-up.
 
     Without a ``gain`` it is a hypothesis: ``why`` gives its reason, and ``flags`` make a command that tests it.
     """
@@ -50,9 +50,9 @@ class Advice:
 def advise(
     base: TimedCell,
     cells: Iterable[TimedCell],
-    profile: "Profile | None",
+    profile: Profile | None,
     layers: Iterable[LayerWork],
-    environment: "Environment",
+    environment: Environment,
 ) -> Advice | None:
     """Return the first thing to try for a cell of inference in eager mode; None without a gain and a profile.
 
@@ -84,7 +84,7 @@ def _trial_name(base: TimedCell, other: TimedCell) -> str | None:
 
 
 def _hypotheses(
-    base: TimedCell, profile: "Profile | None", layers: Iterable[LayerWork], environment: "Environment"
+    base: TimedCell, profile: Profile | None, layers: Iterable[LayerWork], environment: Environment
 ) -> Iterator[Advice]:
     """Yield the remedies that a cell's profile suggests, the likeliest first."""
     if profile is None or not profile.plain_s:

@@ -94,10 +94,12 @@ def heading(found: ModelAnswer, table: Table) -> list[str]:
         amounts = si(each.flop, "FLOP"), si(each.byte, "B"), plain(each.intensity_flop_per_byte)
         rows.append((str(each.batch), each.precision, *amounts, si(each.peak_byte, "B")))
     title = f"{found.model} on {found.environment.label}, inputs of {found.input_shape}"
-    uncounted = dict.fromkeys(name for each in found.demands for name in each.uncounted)
-    missing = [f"The FLOP leave out operators without a formula: {', '.join(uncounted)}."] if uncounted else []
-    one_run = ["The values choose the path: the counts are of one run."] if any(x.path for x in found.demands) else []
-    return [title, "", *table(rows, NUMBERS), *missing, *one_run, *_cache_lines(found)]
+    notes = []
+    if uncounted := dict.fromkeys(name for each in found.demands for name in each.uncounted):
+        notes.append(f"The FLOP leave out operators without a formula: {', '.join(uncounted)}.")
+    if any(each.path for each in found.demands):
+        notes.append("The values decide which operators run: the counts are one run's path.")
+    return [title, "", *table(rows, NUMBERS), *notes, *_cache_lines(found)]
 
 
 def _cache_lines(found: ModelAnswer) -> list[str]:

@@ -118,7 +118,7 @@ def test_a_cell_killed_from_outside_is_lacking_until_measured(tmp_path, capsys, 
     assert "lacks nothing" not in said
     assert "To add that: " in said
     assert call(tmp_path, words) == 0
-    assert "It lacks nothing of what was asked for." in capsys.readouterr().out
+    assert "It lacks nothing that these flags name." in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_measuring_from_end_to_end_resumes_and_then_is_done(tmp_path, capsys):
     assert f"  [6/6] {OWN} batch 1 fp32, round 3: " in first.stdout
     assert f"6 done, 0 left; the files are in {tmp_path}/machines/box and {tmp_path}/workload\n" in first.stdout
     assert first.stdout.endswith(
-        f"\nIt lacks nothing of what was asked for.\nNext: python -m report --data {tmp_path}\n"
+        f"\nIt lacks nothing that these flags name.\nNext: python -m report --data {tmp_path}\n"
     )
     assert " measure.timing.sampling: sampling ends after " in first.stderr
     folder = MachineFolder(tmp_path, "box")
