@@ -1,4 +1,4 @@
-"""The warnings about measurements: what was seen, its likely cause, and a remedy to try."""
+"""The warnings about measurements: a finding, its likely cause, and a remedy to try."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence

@@ -145,9 +145,7 @@ def _parse_budget(text: str) -> float | None:
 def _parse_target(text: str) -> float:
     share = flags.parse_percent(text)
     if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a valid width; use more than 0% and at most 100% of the median"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid width; use more than 0% and at most 100%")
     return share
 
 
@@ -176,9 +174,7 @@ def _named_models(arguments: argparse.Namespace) -> list[str]:
     rows = {row.model for folder in folders for record in (Run, Profile) for row in folder.rows(record)}
     measured = [name for name in sorted(rows) if catalog.knows(name)]
     if not measured:
-        raise UserError(
-            f"--models: no machine in {arguments.data} measured a model that can be built here; name models"
-        )
+        raise UserError(f"--models: no machine in {arguments.data} measured a model of a library; name models")
     return [*measured, *(name for name in names if name != ALL_MEASURED)]
 
 

@@ -63,13 +63,6 @@ def test_the_precision_is_that_of_the_parameters(roof, network, inputs, precisio
     assert (demand.precision, demand.flop, roof) == (precision, flop, [precision])
 
 
-def test_inputs_without_an_answer_are_errors():
-    with pytest.raises(ValueError, match="inputs hold no tensor"):
-        measure.model(torch.nn.Linear(2, 2), {"size": 3})
-    with pytest.raises(ValueError, match="parameters are none of fp32, fp16, bf16"):
-        measure.model(torch.nn.Linear(2, 2).double(), torch.rand(1, 2).double())
-
-
 class Narrow(torch.nn.Module):
     """A network that takes four numbers, and a module of it that the sentence names."""
 
@@ -86,6 +79,8 @@ class Narrow(torch.nn.Module):
     [
         ("resnet18", torch.rand(1, 3, 8, 8), "network: 'resnet18' is not a torch.nn.Module"),
         (torch.relu, torch.rand(1), "is not a torch.nn.Module"),
+        (torch.nn.Linear(2, 2), {"size": 3}, "inputs hold no tensor"),
+        (torch.nn.Linear(2, 2).double(), torch.rand(1, 2).double(), "parameters are none of fp32, fp16, bf16"),
         (Narrow(), torch.rand(2, 5), "does not take these inputs: .*head"),
         (Narrow(), torch.rand(2, 4).double(), "does not take these inputs: .*dtype"),  # meta tensors take any type
         (torch.nn.Embedding(3, 2), torch.tensor([[3]]), "does not take these inputs: index out of range"),
