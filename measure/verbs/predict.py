@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from itertools import product
+from operator import attrgetter
 from pathlib import Path
 
 from measure.cache.folders import Workloads
@@ -224,7 +225,8 @@ def _count(flag: str, name: str, batches: Sequence[int], flags: argparse.Namespa
     tasks = [WorkloadTask(model, tuple(key.batch for key in missing), stored, None)] if missing else []
     if (after := _decode(model)) and not flags.training:
         # A failure is not tried again: it costs the cache alone
-        there = {(each.model, each.batch, each.precision) for each in (*home.rows(Workload), *counted)}
+        call_of = attrgetter("model", "batch", "precision")
+        there = {*map(call_of, home.rows(Workload)), *map(call_of, counted)}
         lacking = tuple(batch for batch in batches if (after.name, batch, stored) not in there)
         tasks += [WorkloadTask(after, lacking, stored, None)] if lacking else []
     if tasks:
