@@ -71,6 +71,14 @@ def add_data(flags: argparse._ActionsContainer) -> None:
     flags.add_argument("--data", type=lambda path: check_folder(Path(path), "--data"), default="data", help=text)
 
 
+def add_place(flags: argparse._ActionsContainer) -> None:
+    """Add ``--threads`` and ``--machine`` of a verb that measures."""
+    text = "CPU threads (default: the physical cores, fewer under a container's CPU limit)"
+    flags.add_argument("--threads", metavar="N", help=text)
+    text = "the machine's folder in the cache (default: from the hardware)"
+    flags.add_argument("--machine", type=parse_folder_name, metavar="NAME", help=text)
+
+
 def add_formats(flags: argparse._ActionsContainer, formats: Mapping[str, str]) -> None:
     """Add switches that exclude each other, with their help."""
     group = flags.add_mutually_exclusive_group()

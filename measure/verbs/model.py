@@ -49,15 +49,7 @@ from measure.timing.calls import without_gradients
 from measure.timing.sampling import ROUND_SAMPLING, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
-from measure.verbs.flags import (
-    Verbs,
-    add_formats,
-    add_verb,
-    check_writable,
-    parse_batch_size,
-    parse_folder_name,
-    parse_time,
-)
+from measure.verbs.flags import Verbs, add_formats, add_place, add_verb, check_writable, parse_batch_size, parse_time
 from measure.verbs.listing import read_earlier
 from measure.verbs.run_flags import make_sampling, resolve_request_of_one, with_defaults
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
@@ -79,11 +71,9 @@ def add_verbs(verbs: Verbs) -> None:
     text = "fp32, tf32, fp16, bf16 (default: fp32)"
     add("--precisions", nargs="+", choices=PRECISIONS, default=[FULL_PRECISION], metavar="P", help=text)
     add("--device", default="auto", metavar="DEVICE", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)")
-    add("--threads", metavar="N", help="CPU threads (default: the physical cores, fewer under a container's CPU limit)")
+    add_place(flags)
     add("--layers", action="store_true", help="list the layers, with FLOP, bytes, bound and time")
     add_formats(flags, {"--json": "print JSON (docs/json.md)", "--markdown": "print Markdown"})
-    text = "the machine's folder in the cache (default: from the hardware)"
-    add("--machine", type=parse_folder_name, metavar="NAME", help=text)
     text = "give a call up that takes longer than this (default: %(default)s)"
     add("--call-limit", type=parse_time, default="60s", metavar="TIME", help=text)
 

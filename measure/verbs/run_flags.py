@@ -81,10 +81,8 @@ def parser() -> CommandLine:
     add = where.add_argument
     text = "cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with torch for ROCm), mps or auto (default: auto)"
     add("--device", default="auto", metavar="DEVICE", help=text)
-    add("--threads", metavar="N", help="CPU threads (default: the physical cores, fewer under a container's CPU limit)")
     flags.add_data(where)
-    text = "the machine's folder in the cache (default: from the hardware)"
-    add("--machine", type=flags.parse_folder_name, metavar="NAME", help=text)
+    flags.add_place(where)
     text = "measure on all machines of a Ray cluster at once: auto for this machine's cluster, or an address"
     add("--cluster", metavar="ADDRESS", help=text)
     add("--accelerators", metavar="KINDS", help="use only a cluster's GPUs of these kinds, such as T4,L4,A100")
