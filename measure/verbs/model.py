@@ -20,16 +20,7 @@ from measure.domain.latency import summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.records import OperatorTime, Profile, RoofMeasurement, Run
 from measure.domain.roofs import Roof, machine_roof
-from measure.domain.words import (
-    EAGER,
-    FULL_PRECISION,
-    INFERENCE,
-    PRECISION_BYTE,
-    PRECISIONS,
-    STREAM_ARRAYS,
-    shape_name,
-    stored_as,
-)
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, PRECISIONS, shape_name, stored_as
 from measure.domain.workload_records import WORKLOAD, Layer, Workload
 from measure.errors import UserError, as_called, one_line, text_of
 from measure.machine import devices, settings
@@ -139,8 +130,8 @@ def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
     def is_needed(task: Task) -> bool:
         if not isinstance(task, RoofTask):
             return not isinstance(task, ProfileTask) or task.cell == first_cell(request)
-        is_stream = task.roof_kernel in STREAM_ARRAYS
-        is_unknown = roof.byte_per_s is None if is_stream else task.precision not in roof.flop_per_s
+        is_product = task.roof_kernel == "matmul"
+        is_unknown = task.precision not in roof.flop_per_s if is_product else roof.byte_per_s is None
         return task in first and (is_unknown or roof.load > 0)
 
     return [task for task in plan.tasks_to_do(request, cache) if is_needed(task)]
