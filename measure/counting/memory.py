@@ -326,13 +326,15 @@ class Overload:
         has_rule = formula_of(schema.name) is not None or schema.name.startswith("prim::")
         self.is_composite = not has_rule and operator._can_decompose()
         self.allocates = name in ALLOCATIONS
-        self._fills, self._overwrites = name in FILLS, name in COPIES
+        self._fills = name in FILLS
         self._partly_touched = PARTLY_TOUCHED.get(schema.name.partition("::")[2])
         self._written = [
             (place, argument.name)
             for place, argument in enumerate(schema.arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
+        # A call with ``out=`` only writes into that tensor
+        self._overwrites = name in COPIES or any(argument.is_out for argument in schema.arguments)
 
     def work(self, args: Args, kwargs: Kwargs, output: Any, tensors: Iterable[Any]) -> Work | None:
         """Count one call with these ``tensors``; None for arithmetic without a formula."""

@@ -22,6 +22,9 @@ CACHE = meta(8192, 8)
         (lambda a, b: a + b, [meta(3, 5), meta(5)], 4 * (15 + 5 + 15)),
         (lambda a, b: a.add_(b), [meta(3, 5), meta(5)], 4 * (15 + 15 + 5)),
         (lambda a: a * a, [meta(3, 5)], 4 * (15 + 15)),
+        # what a call writes into is not read, whether its formula takes any arguments (mul) or named ones (mm)
+        (lambda a, y: torch.mul(a, a, out=y), [meta(3, 5), meta(3, 5)], 4 * (15 + 15)),
+        (lambda a, b, y: torch.mm(a, b, out=y), [meta(3, 5), meta(5, 2), meta(3, 2)], 4 * (15 + 10 + 6)),
         # an expanded tensor is one row of 5, also where it is part of a larger one
         (lambda a, b: b[1].expand(3, 5) + a, [meta(3, 5), meta(2, 5)], 4 * (15 + 5 + 15)),
         # windows of 3 that overlap: 3 of them hold 5 distinct elements
