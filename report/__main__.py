@@ -99,7 +99,7 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
 
 def _facts_of(page: Path) -> list[Path]:
     """Write the facts that a page holds next to it as ``facts.json``; a page without them, or a PDF, leaves none."""
-    from report.engine.project import write_file
+    from report.files import write_file
 
     found = re.search(
         r'<script type="application/json" id="facts">(.*?)</script>', page.read_text("utf-8", "ignore"), re.S
@@ -174,13 +174,13 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
 def explain(project: Path, name: str | None, data: Path) -> str:
     """Return what is known of a fact. Raise UserError without a name, and for one that no fact has."""
     from report import facts
-    from report.paper import load
+    from report.options import load_paper
 
     if not name:
         raise UserError("why: name a fact, such as training.step.over_forward; docs/facts.md lists them")
     _require(project, data)
     with chdir(project):
-        return facts.why(load(), name)
+        return facts.why(load_paper(), name)
 
 
 def check(project: Path, data: Path) -> str:
@@ -188,13 +188,13 @@ def check(project: Path, data: Path) -> str:
     from report.engine.embedded import check_sources
     from report.engine.project import read_project
     from report.markdown import number
-    from report.paper import load
+    from report.options import load_paper
 
     _require(project, data)
     check_cache(data)
     check_sources(read_project(project))
     with chdir(project):
-        paper = load(chosen=())
+        paper = load_paper(chosen=())
     cells = sum(len(machine.cells) for machine in paper.machines)
     found = (
         f"{number(len(paper.chips), 'roof')} of {number(paper.chips.chip.nunique(), 'chip')}, "
@@ -218,7 +218,7 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
     """Complain at once of what would only be found once the cells run, or have run."""
     from report.engine.project import read_project
     from report.engine.source import left_out
-    from report.options import machines
+    from report.options import load_paper, machines
 
     if not data.is_dir():
         raise UserError(f"there is no data folder {data}; measure first with {as_called('measure')}, or give --data")
@@ -231,10 +231,8 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
     left_out(settings)
     machines(data, project)
     if any(map(settings.chosen, ("models", "chips"))):
-        from report.paper import load
-
         with chdir(project):  # where the chapters load it
-            load()
+            load_paper()
 
 
 def _require_whole(data: Path) -> None:

@@ -11,8 +11,9 @@ import pandas as pd
 
 from report.charts.drawing import converted
 from report.display import Display
-from report.engine.project import PICTURES, read_text
+from report.engine.project import PICTURES
 from report.engine.source import included
+from report.files import read_text
 from report.markdown import escape, quoted
 from report.markdown_table import markdown_table
 from report.new_paper import OWN_FILES

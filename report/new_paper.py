@@ -7,7 +7,7 @@ from pathlib import Path
 
 from measure.cache.project import ROOT, SETTINGS_FILE, project_folder
 from measure.errors import UserError
-from report.engine.project import read_text, write_file
+from report.files import read_text, write_file
 
 # Below an own folder: what is rendered, the package's files with the folder's over them
 RENDERED = Path("_cache/paper")

@@ -6,9 +6,10 @@ reach Quarto, by environment variables.
 
 import os
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.domain.records import Run
@@ -16,6 +17,9 @@ from measure.domain.workload_records import Workload
 from measure.errors import UserError, as_called, matching, unknown
 from report.engine.project import SETTINGS_FILE, read_project
 from roofwright.command_line import data_flag
+
+if TYPE_CHECKING:
+    from report.paper import Paper
 
 HERE = "ROOFWRIGHT_HERE"  # this variable names the folder in which the reader runs the command
 
@@ -36,7 +40,7 @@ def machines(data: Path, root: Path = Path()) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def chosen(what: str, known: Collection[str], root: Path = Path()) -> set[str]:
+def choose(what: str, known: Collection[str], root: Path = Path()) -> set[str]:
     """Return those of the known ``models`` or ``chips`` that are chosen, by names or globs; all without a choice.
 
     Raises UserError for a name or a glob that fits none.
@@ -74,9 +78,21 @@ def _flags(data: str, root: Path, here: Path) -> tuple[str, str]:
     return data_flag(Path(place)), named
 
 
-def bibliography(root: Path = Path()) -> list[Path]:
-    """Return the files of sources that the project in a folder names."""
-    return [root / name for name in read_project(root).files("bibliography")]
+def load_paper(chosen: Sequence[str] | None = None) -> "Paper":
+    """Load the paper of the project in this folder, from ROOFWRIGHT_DATA or else from its own data, as the reader set.
+
+    ``chosen`` are machines instead of the reader's, all if empty. Raises UserError for a choice that matches nothing.
+    """
+    from report.paper import PROJECTS, load  # late: pandas takes a second, and other functions need none
+
+    data = Path(os.environ.get("ROOFWRIGHT_DATA") or PROJECTS)
+    return load(
+        data,
+        *map(Path, read_project(Path()).files("bibliography")),
+        chosen=machines(data) if chosen is None else chosen,
+        choose=choose,
+        projects=PROJECTS,
+    )
 
 
 def _names(what: str, root: Path) -> list[str]:

@@ -98,6 +98,20 @@ def test_nothing_imports_what_it_may_not_know():
     assert rooms == {*PLACES, "measure", "measure.__main__"}
 
 
+BELOW = {"report.stats": ("report.markdown",), "report.paper": ("report.stats", "report.markdown", "report.files")}
+"""The modules of ``report`` from which these rooms may import."""
+
+
+def test_the_paper_and_its_statistics_import_only_what_is_below():
+    found = [
+        f"{module} -> {other}"
+        for module, other in edges()
+        for place, below in BELOW.items()
+        if is_in(module, place) and is_in(other, "report") and not is_in(other, place, *below)
+    ]
+    assert found == []
+
+
 def test_no_class_name_stands_twice():
     names = Counter(node.name for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert [name for name, times in names.items() if times > 1] == []

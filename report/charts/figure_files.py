@@ -13,8 +13,9 @@ from measure.cache.table import as_text
 from measure.errors import UserError, unknown
 from report import failures
 from report.charts.drawing import converted, picture
-from report.engine.project import read_project, write_file
+from report.engine.project import read_project
 from report.engine.source import CodeCell, read_source
+from report.files import write_file
 
 WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
     "svg": (".svg", picture),

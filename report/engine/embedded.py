@@ -19,8 +19,9 @@ import typst
 from measure.errors import UserError
 from report.engine.execution import Memory, execute
 from report.engine.page import page_edition, whole_page, withhold
-from report.engine.project import OWN, Project, listed, read_project, write_file
+from report.engine.project import OWN, Project, listed, read_project
 from report.engine.source import Line
+from report.files import write_file
 
 SCRIPT = Path(__file__).with_name("editions.lua")
 TEMPLATE = Path(__file__).parent / "resources" / "paper.typ"

@@ -20,8 +20,9 @@ from typing import Any
 
 from measure.errors import UserError
 from report import failures
-from report.engine.project import PICTURES, Project, write_file
+from report.engine.project import PICTURES, Project
 from report.engine.source import CodeCell, Line, read_source
+from report.files import write_file
 from report.markdown import MISSING, escape, quoted
 
 CELLS = Path(__file__).with_name("cells.py")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from report.engine.project import Project, read_text
+from report.engine.project import Project
+from report.files import read_text
 
 TEMPLATE = Path(__file__).parent / "resources" / "page.html"
 RESERVED = [("'", "&#39;"), ('"', "'"), *((character, f"%{ord(character):X}") for character in "%#<>&")]

@@ -3,18 +3,17 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import yaml
 from yaml.constructor import SafeConstructor
 
 from measure.cache.project import SETTINGS_FILE
 from measure.errors import UserError, did_you_mean, quote
+from report.files import read_text
 
 PICTURES = Path("_figures")  # the folder of the pictures that the page and the PDF hold, below the project's root
 OWN = "roofwright."
@@ -104,30 +103,6 @@ class Project:
 def listed(setting: Any) -> list[Any]:
     """Return a setting of none, one or several values as a list."""
     return setting if isinstance(setting, list) else [] if setting is None else [setting]
-
-
-def read_text(path: Path) -> str:
-    """Return a source's text. Raise UserError where it cannot be read."""
-    try:
-        return path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not UTF-8 text; save it in UTF-8") from None
-    except (OSError, ValueError) as problem:  # ValueError: a NUL in its name
-        reason = getattr(problem, "strerror", None) or problem
-        raise UserError(f"{path}: cannot be read ({reason}); restore the file") from None
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, its folder too. Raise UserError where it cannot be written."""
-    partial = path.with_name(f".{path.name}.{uuid4().hex}.part")  # another process may write the same file
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError as problem:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path}: {problem.strerror}; make room or choose another folder") from problem
 
 
 def read_project(root: Path, document: str | None = None) -> Project:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.errors import UserError
-from report.engine.project import PICTURES, read_project, write_file
+from report.engine.project import PICTURES, read_project
+from report.files import write_file
 
 OLDEST_VERSION = (1, 9)  # the one that the sources were checked with
 WRITERS = {"html": "html", "pdf": "typst"}  # Quarto's names of the formats

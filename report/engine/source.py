@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from measure.errors import UserError, unknown
-from report.engine.project import SETTINGS_FILE, Project, read_settings, read_text
+from report.engine.project import SETTINGS_FILE, Project, read_settings
+from report.files import read_text
 
 INCLUDE = re.compile(r"^\s*\{\{<\s*include\s+(?P<path>\S+)\s*>\}\}\s*$")
 SHORTCODE = re.compile(r"\{\{<\s*(?P<name>\S*)")

@@ -1,7 +1,6 @@
 """The data of the paper, loaded once into tidy frames."""
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,7 +19,6 @@ from measure.domain.schema import TABLES, file_of
 from measure.domain.words import EAGER, LOAD, same_shape
 from measure.domain.workload_records import CaseCount, ProgramCount
 from measure.published.records import Chip, FlopPerCycle
-from report import options
 from report.paper import cells, chips, curated, published, workloads
 from report.paper import predictions as predictions_table
 from report.paper.frames import committed, frame, matching, read_frame
@@ -37,6 +35,8 @@ REFERENCE = "amd-epyc-2c-0ad4"
 """The folder of the reference machine. Text in blocks of class ``reference`` describes it."""
 OF_AUTHORS = (REFERENCE, "nvidia-h100-80gb-hbm3-69d5", "nvidia-h200-03df")
 """The folders of the machines that come with the project."""
+
+PROJECTS = Path("data")  # the project's own tables, as seen from its folder, where the chapters run
 
 DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}  # device of an environment to kind of chip
 
@@ -106,7 +106,7 @@ class Paper:
     if ``undisturbed`` dropped cells. ``workloads`` are described in ``report.paper.workloads``.
 
     ``imported`` machines have hardware counters only. ``published`` holds measurements of others and numbers from
-    studies. ``traces`` are the project's and a reader's.
+    studies. ``traces`` are the project's and a reader's. ``references`` are the files of the bibliography.
     """
 
     folder: Path
@@ -122,6 +122,7 @@ class Paper:
     published: Published
     predictions: Predictions
     traces: tuple[StoredTrace, ...] = ()
+    references: tuple[Path, ...] = ()
     chosen: bool = False
     is_whole: bool = True
     is_undisturbed: bool = False
@@ -152,30 +153,27 @@ class Paper:
     def reference(self) -> "Paper":
         """The paper of the reference machine alone, from the project's own tables."""
         mine = tuple(machine for machine in self.machines if machine.folder == REFERENCE)
-        if self.folder.resolve() == Path("data").resolve() and mine and self.is_whole:
+        if self.folder.resolve() == PROJECTS.resolve() and mine and self.is_whole:
             return replace(self, machines=mine)
-        return load(Path("data"), chosen=[REFERENCE], everything=True)
+        return load(PROJECTS, *self.references, chosen=[REFERENCE])
 
 
 def load(
-    data: Path | None = None,
-    references: Path | None = None,
-    chosen: Sequence[str] | None = None,
-    everything: bool = False,
+    data: Path,
+    *references: Path,
+    chosen: Sequence[str] = (),
+    choose: Callable[[str, Collection[str]], Collection[str]] = lambda _, names: names,
+    projects: Path | None = None,
 ) -> Paper:
-    """Read a data folder: ``data``, else the folder in ROOFWRIGHT_DATA, else the project's ``data``.
+    """Read a data folder. Absent tables are empty. ``references`` are the files of the bibliography.
 
-    The project's hand-kept tables fill in for tables that the folder of ROOFWRIGHT_DATA lacks. Its chips and families
-    of processors join the project's; a row with the same key replaces the project's. ``references`` is the
-    bibliography (default: all that the project names). ``chosen`` are the machines' folders to read, all if empty
-    (default: the choice in ``report.options``). Absent tables are empty. ``everything`` ignores the reader's choice of
-    models and chips.
+    ``projects`` is another folder, whose hand-kept tables fill in for tables that ``data`` lacks. Its chips and
+    families of processors join those in ``data``, which win where keys are equal. ``chosen`` are the machines' folders
+    to read, all if empty. ``choose`` picks from all names of ``models``, and of ``chips``.
 
-    Raises UserError for an unreadable table, and for a choice that matches nothing.
+    Raises UserError for an unreadable table.
     """
-    projects = data or Path("data")
-    data = data or Path(os.environ.get("ROOFWRIGHT_DATA") or projects)
-    chosen = options.machines(data) if chosen is None else chosen
+    projects = projects or data
 
     def having(name: str) -> Path:
         return data if (data / name).exists() else projects
@@ -190,7 +188,7 @@ def load(
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
     known = {*models.model, *(row.model for each in tried for row in each.rows)}
-    wanted = known if everything else options.chosen("models", known)
+    wanted = set(choose("models", known))
     models = models[models.model.isin(wanted)]
     codes = {row.model: row.code for row in models.itertuples() if isinstance(row.code, str)}
 
@@ -210,7 +208,7 @@ def load(
         found = [places[model] for model in ran if model in places]
         return operators.take(np.sort(np.concatenate(found))) if found else operators.iloc[:0]
 
-    keys = curated.read_keys(*([references] if references else options.bibliography()))
+    keys = curated.read_keys(*references)
     by_hand = [data] if data.resolve() == projects.resolve() else [projects, data]
     cores: list[FlopPerCycle] = []
     for folder in by_hand:
@@ -231,7 +229,7 @@ def load(
     cases = having("workload/counting_cases.csv")
     traces = {name: folder for folder in (projects, data) for name in trace_names(folder)}  # the last one wins
     every_chip = set(roofs.chip)
-    wanted_chips = every_chip if everything else options.chosen("chips", every_chip)
+    wanted_chips = set(choose("chips", every_chip))
     return Paper(
         folder=data,
         chips=roofs[roofs.chip.isin(wanted_chips)],
@@ -246,6 +244,7 @@ def load(
         published=published.read(having("published/chips.csv"), having("published/measurements"), roofs, keys),
         predictions=predictions_table.read(having("prediction"), data, having("published/measurements"), data),
         traces=tuple(read_trace(folder, name) for name, folder in traces.items()),
+        references=references,
         chosen=bool(chosen),
         is_whole=(wanted, wanted_chips) == (known, every_chip),
     )

@@ -14,7 +14,7 @@ from measure.cache.table import numbered
 from measure.domain.schema import TABLES
 from measure.errors import UserError, quote
 from measure.published.records import FlopPerCycle, model_numbers
-from report.engine.project import read_text
+from report.files import read_text
 from report.paper.frames import compact, read_frame
 
 Record = TypeVar("Record")

@@ -36,7 +36,7 @@ def world(data: Path = WORLD, chosen: Sequence[str] = ()) -> Paper:
 
     Its tables are read once; ``chosen`` are the folders of machines to read, all where it is empty.
     """
-    paper = load(data, REFERENCES, chosen, everything=True)
+    paper = load(data, REFERENCES, chosen=chosen)
     own = tuple(machine for machine in paper.machines if machine.folder == CPU)
     vars(paper)["reference"] = replace(paper, machines=own)
     return paper

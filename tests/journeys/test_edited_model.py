@@ -20,7 +20,7 @@ from measure.machine.environment import current
 from measure.models import hugging_face, identity
 from measure.run import cluster
 from measure.run.worker import Worker
-from report.paper import load
+from report.options import load_paper
 
 BLOCKS = """
 import torch
@@ -166,7 +166,7 @@ def test_nothing_shows_the_network_before_the_edit(tmp_path, monkeypatch, capsys
     counted = replace(workload(name), input_shape="3x224x224", source="own", status="unsupported", code="b-b")
     Workloads(tmp_path).put([(replace(counted, reason="?", forward_flop=None), [], [])])
     monkeypatch.setenv("ROOFWRIGHT_DATA", str(tmp_path))
-    (shown,) = load().machines
+    (shown,) = load_paper().machines
     assert set(zip(shown.cells.model, shown.cells.batch, strict=True)) == {("alexnet", 1), (name, 64)}
     assert command.main(["show", "--csv", "--data", str(tmp_path)]) == 0
     assert [line.split(",")[1:3] for line in capsys.readouterr().out.splitlines()[1:]] == [

@@ -14,7 +14,7 @@ from helpers.places import FILTER, ROOT
 from measure.errors import UserError
 from report import failures, new_paper
 from report.__main__ import main
-from report.engine.project import write_file
+from report.files import write_file
 
 FIGURE = """\
 ```{python}

@@ -32,7 +32,7 @@ NUMBERS = {12: "twelve", display.DRAWN: "thirty", display.LISTED: "a hundred"}
 def paper(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scale")
     scale.write(folder, MODELS, machines=1, rows=0, detailed=DETAILED)
-    return load(folder / "data", ROOT / "bib" / "references.bib", everything=True)
+    return load(folder / "data", ROOT / "bib" / "references.bib")
 
 
 def drawn(chart, field="network"):

@@ -6,7 +6,7 @@ from helpers.world import WORLD
 from measure.cache.folders import Workloads
 from measure.errors import UserError
 from report.failures import in_environment
-from report.options import FEW, chosen, machines, measure_command
+from report.options import FEW, choose, machines, measure_command
 
 
 @pytest.fixture
@@ -38,14 +38,14 @@ def test_machines_are_chosen_by_the_environment_or_the_settings(project, tmp_pat
 
 def test_models_and_chips_are_chosen_by_names_and_globs(project, tmp_path):
     known = ["vgg11", "vgg16", "resnet50", "mine:net"]
-    assert chosen("models", known, tmp_path) == set(known)
+    assert choose("models", known, tmp_path) == set(known)
     root = project("roofwright:\n  models: ['vgg*', mine:net]\n  chips: ['NVIDIA *4']\n")
-    assert chosen("models", known, root) == {"vgg11", "vgg16", "mine:net"}
-    assert chosen("chips", ["NVIDIA T4", "NVIDIA L4", "Intel Core i7-920"], root) == {"NVIDIA T4", "NVIDIA L4"}
+    assert choose("models", known, root) == {"vgg11", "vgg16", "mine:net"}
+    assert choose("chips", ["NVIDIA T4", "NVIDIA L4", "Intel Core i7-920"], root) == {"NVIDIA T4", "NVIDIA L4"}
     with in_environment({"ROOFWRIGHT_MODELS": "resnet50"}):
-        assert chosen("models", known, root) == {"resnet50"}
+        assert choose("models", known, root) == {"resnet50"}
     with pytest.raises(UserError, match=r"models in _quarto\.yml: 'vgg\*' is not one of resnet50"):
-        chosen("models", ["resnet50"], root)
+        choose("models", ["resnet50"], root)
 
 
 def test_a_command_names_the_cache_and_its_few_models(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from report.stats.value import Value
 @cache
 def whole():
     """The project's data of the reference machine alone."""
-    paper = load(ROOT / "data", REFERENCES, [REFERENCE], everything=True)
+    paper = load(ROOT / "data", REFERENCES, chosen=[REFERENCE])
     vars(paper)["reference"] = paper
     return paper
 

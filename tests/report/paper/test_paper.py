@@ -7,6 +7,7 @@ from helpers.places import ROOT
 from helpers.world import CPU, REFERENCES, WORLD, committed_chips, mutated, world
 
 from measure.published.records import FlopPerCycle
+from report.options import choose, load_paper
 from report.paper import _machine_name, load
 
 
@@ -32,17 +33,16 @@ def test_the_lower_precision_is_the_one_that_the_machine_ran(ran, lower):
     assert replace(cpu, cells=cells).lower_precision == lower
 
 
-def test_machines_are_in_their_newest_environments_as_chosen(monkeypatch):
+def test_machines_are_in_their_newest_environments_as_chosen():
     cpu, gpu = world().machines
     assert (cpu.folder, gpu.folder) == ("example-cpu", "example-gpu")
     assert {cpu.environment.environment_id, *cpu.cells.environment_id} == {"cpu-new"}
-    chosen = load(WORLD, REFERENCES, ["example-gpu", "example-cpu"])
+    chosen = load(WORLD, REFERENCES, chosen=["example-gpu", "example-cpu"])
     assert [machine.folder for machine in chosen.machines] == ["example-gpu", "example-cpu"]
     assert chosen.at_hand is chosen.machines[0]
-    monkeypatch.setenv("ROOFWRIGHT_MACHINES", "example-gpu")
-    alone = load(WORLD, REFERENCES)
+    alone = load(WORLD, REFERENCES, chosen=["example-gpu"])
     assert ([machine.folder for machine in alone.machines], alone.machine("cpu")) == (["example-gpu"], None)
-    assert len(load(WORLD, REFERENCES, ()).machines) == 2
+    assert len(load(WORLD, REFERENCES).machines) == 2
 
 
 def test_the_machine_at_hand_is_the_one_measured_last():
@@ -79,7 +79,7 @@ def test_a_machines_name_is_its_processor_and_microarchitecture():
 def test_models_are_chosen_by_names_and_globs(monkeypatch):
     whole = world()
     monkeypatch.setenv("ROOFWRIGHT_MODELS", "lean,d*p")
-    some = load(WORLD, REFERENCES)
+    some = load(WORLD, REFERENCES, choose=choose)
     assert set(some.workloads.model) == set(some.layers.model) == {"lean", "deep"}
     for machine, all_of_it in zip(some.machines, whole.machines, strict=True):
         for name in ("cells", "variants", "steps", "profiles", "operators", "hardware_counters"):
@@ -92,7 +92,7 @@ def test_models_are_chosen_by_names_and_globs(monkeypatch):
 def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("ROOFWRIGHT_DATA", str(tmp_path))
-    found, project = load(references=REFERENCES), load(ROOT / "data", REFERENCES)
+    found, project = load_paper(), load(ROOT / "data", REFERENCES)
     assert found.machines == ()
     assert found.chips.equals(project.chips)
     assert found.flop_per_cycle == project.flop_per_cycle
@@ -101,4 +101,4 @@ def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
     assert found.counting_programs.equals(project.counting_programs)
     shutil.copy(WORLD / "chips.csv", tmp_path)
     names = {"Abacus 1", "Bead 2", *project.chips.chip}
-    assert names <= set(load(references=REFERENCES).chips.chip)  # both
+    assert names <= set(load_paper().chips.chip)  # both
