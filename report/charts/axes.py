@@ -16,6 +16,8 @@ from report.charts import theme
 from report.charts.labels import text_size
 
 alt.utils.schemapi.DEBUG_MODE = False  # a test validates whole charts; Altair would validate each part of them
+for part in (alt.MarkDef, alt.FacetedEncoding):  # replaced, never changed; Altair copies them with every layer
+    part.__deepcopy__ = lambda self, _: self
 
 LABEL_GAP = 6  # least pixels between two labels of an axis
 

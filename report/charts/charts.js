@@ -171,7 +171,7 @@ async function draw(chart) {
   cleared(chart.view);
 }
 
-// The data that a figure's marks show, as CSV: the tables that its specification names (report/charts/figure_files.py).
+// The data that a figure's marks show, as CSV: the tables that its specification names (report/figure_files.py).
 function csv({ datasets, usermeta }) {
   const records = usermeta.tables.flatMap(({ data, about, columns }) =>
     datasets[data].map((row) => {

@@ -7,7 +7,7 @@ import pytest
 from report.charts import theme
 from report.charts.axes import LinearAxis, LogAxis, by_color
 from report.charts.drawing import picture
-from report.charts.figure_files import as_csv
+from report.figure_files import as_csv
 from report.charts.forms import curves, dots, matrix, slices
 from report.charts.panels import specified
 

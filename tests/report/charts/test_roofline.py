@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from measure.domain.roofs import Roofline
-from report.charts.figure_files import as_csv
+from report.figure_files import as_csv
 from report.charts.panels import specified
 from report.charts.roofline import DrawnRoof, Plane
 

@@ -4,7 +4,7 @@ import pytest
 
 from measure.errors import UserError
 from report import failures
-from report.charts.figure_files import write_figures
+from report.figure_files import write_figures
 
 INDEX = """\
 # One {#sec-one}

@@ -23,15 +23,15 @@ WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
     "pdf": (".pdf", lambda specification: bytes(converted(specification, "pdf"))),
     "json": (".vl.json", lambda specification: json.dumps(specification, indent=1, ensure_ascii=False)),
 }
-"""The formats: what a file's name ends with, and its content from a figure's specification."""
+"""A file's ending by format, and the function from a figure's specification to its content."""
 
 
 def write_figures(
     root: Path, labels: Sequence[str], formats: Sequence[str], out: Path, progress: Callable[[str], None]
 ) -> list[Path]:
-    """Write the figures with these labels, or all, of the chapters that are chosen; return the files.
+    """Write the figures with these labels, or all, of the chosen chapters; return the files.
 
-    Tell of a figure whose data are missing, with what would fill it. Raise UserError for a label that no figure has.
+    ``progress`` gets a line per figure. Raises UserError for an unknown label.
     """
     project = read_project(root.resolve())
     cells = [part for part in read_source(project) if isinstance(part, CodeCell)]
@@ -45,8 +45,7 @@ def write_figures(
     files = {cell.opening.file for cell in wanted.values()}
     out = out.resolve()
     written: list[Path] = []
-    # The cells name files as seen from the project's folder.
-    with chdir(project.root):
+    with chdir(project.root):  # the cells name files as seen from there
         names: dict[str, Any] = {}
         for cell in cells:
             if (name := cell.options.get("label")) in wanted:
@@ -59,7 +58,7 @@ def write_figures(
                     try:
                         text = content(specification)
                     except ValueError as failure:
-                        failures.sentence(f"drawing {name}{ending}", failure)  # which is said once all others are drawn
+                        failures.sentence(f"drawing {name}{ending}", failure)  # reported at the end
                         continue
                     written.append(out / f"{name}{ending}")
                     write_file(written[-1], text.encode() if isinstance(text, str) else text)
@@ -69,13 +68,13 @@ def write_figures(
 
 
 def _run(cell: CodeCell, names: dict[str, Any]) -> Any:
-    """Return the value of the cell's last line, or None."""
+    """Run a cell and return the value of its last line, if it has one."""
+    file = cell.opening.file
     try:
-        *lines, last = ast.parse(cell.code, cell.opening.file).body or [ast.Pass()]
-        if not isinstance(last, ast.Expr):
-            lines, last = [*lines, last], ast.Expr(ast.Constant(None))
-        exec(compile(ast.fix_missing_locations(ast.Module(lines, [])), cell.opening.file, "exec"), names)
-        return eval(compile(ast.fix_missing_locations(ast.Expression(last.value)), cell.opening.file, "eval"), names)
+        code = ast.parse(cell.code, file)
+        last = code.body.pop() if code.body and isinstance(code.body[-1], ast.Expr) else None
+        exec(compile(code, file, "exec"), names)
+        return eval(compile(ast.Expression(last.value), file, "eval"), names) if last else None
     except UserError:
         raise
     except Exception as error:
@@ -83,7 +82,7 @@ def _run(cell: CodeCell, names: dict[str, Any]) -> Any:
 
 
 def as_csv(specified: dict[str, Any]) -> str:
-    """Return the rows of a specification's tables, one after the other; empty where a table has no such column."""
+    """Return the tables of a specification, one below the other. Cells are empty if a table lacks the column."""
     records = [
         table["about"] | {table["columns"].get(name, name): value for name, value in row.items()}
         for table in specified["usermeta"]["tables"]
@@ -98,5 +97,5 @@ def as_csv(specified: dict[str, Any]) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value of a dataset as JavaScript writes it."""
+    """Format a value of a dataset as JavaScript does."""
     return json.dumps(value) if isinstance(value, (bool, list, dict)) else as_text(value)
