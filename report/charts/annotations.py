@@ -1,4 +1,4 @@
-"""What stands beside marks: names that do not overlap, and tooltips with units.
+"""Names that do not overlap, and tooltips with units.
 
     x = LogAxis.around(frame.flop, pixels=plot_width(), title="operations", unit="FLOP")
     y = LogAxis.around(frame.latency_s, pixels=300, title="latency", unit="s", vertical=True)
@@ -7,26 +7,25 @@
     points = tips(points, ("name", "network", ""), ("latency_s", "latency", "s"))
     alt.layer(points, *names(frame, "name", *places), width=x.pixels, height=y.pixels, name="latency")
 
-A legend that has a palette is the figure's one legend, and a click on an entry picks its marks.
+All colours with a palette share the figure's one legend. A click on an entry picks its marks.
 """
 
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from math import hypot, pi, sqrt
+from math import pi, sqrt
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 
 from report.charts import labels, theme
 from report.charts.axes import Axis, LinearAxis, LogAxis, with_unit
-from report.charts.labels import MARK, STEP, Box, spread, text_size
+from report.charts.labels import MARK, Box, along, spread, text_size
 
-NAMES = "names"  # describes layers that name marks or regimes: no data, and less of it on a narrow page
+NAMES = "names"  # description of layers that name marks or regimes: not data, and fewer on a narrow page
 Tip = tuple[str, str, str]
-ONCE = alt.Data(values=[{}])  # the data of a mark that no row moves
+ONCE = alt.Data(values=[{}])  # the data of a mark that depends on no row
 LEADER = {"color": theme.MUTED, "strokeWidth": 0.6, "clip": False}
 FORMAT = re.compile(r"^[^a-zA-Z]*[.,~\d]+[a-z%]?$|^[d%]$")  # one of d3's, not a unit
 
@@ -36,22 +35,19 @@ def tips(chart: alt.Chart, *lines: Tip) -> alt.Chart:
 
     The format is one of d3's (``.0%``), or a unit that follows the SI number (``s``), or empty for a text.
     """
-    tooltip, steps = [], []
+    tooltip, texts = [], {}
     for field, heading, form in lines:
         name = f"{heading}, text" if form else field
         tooltip.append(alt.Tooltip(field=name, type="nominal", title=heading))
         if form:
             value = f"datum['{field}']"
             number = f"format({value}, '{form}')" if FORMAT.match(form) else with_unit(value, ".3~s", form)
-            steps.append({"calculate": f"isValid({value}) ? {number} : '–'", "as": name})
-    told = chart.encode(tooltip=tooltip)
-    before = [] if told.transform is alt.Undefined else told.transform
-    told.transform = [*before, *steps] or alt.Undefined
-    return told
+            texts[name] = f"isValid({value}) ? {number} : '–'"
+    return chart.encode(tooltip=tooltip).transform_calculate(**texts)
 
 
 def hollow(points: alt.Chart, field: str) -> list[alt.Chart]:
-    """Return points as two layers: filled ones, and hollow ones where a field is true."""
+    """Split points into two layers: filled ones, and hollow ones if a field is true."""
     full, empty = (points.transform_filter(f"{sign}datum['{field}']") for sign in ("!", ""))
     mark = {"type": "point"} if isinstance(points.mark, str) else points.mark.to_dict()
     empty.mark = alt.MarkDef(**mark | {"filled": False, "fill": theme.PAPER, "strokeWidth": 1.5})
@@ -61,10 +57,10 @@ def hollow(points: alt.Chart, field: str) -> list[alt.Chart]:
 def names(
     rows: pd.DataFrame, text: str, x: Any, y: Any, taken: Sequence[Box] = (), size: float | tuple[str, float] = 0
 ) -> list[alt.Chart]:
-    """Name points without an overlap, with a leader where a name stands off its point.
+    """Name points without an overlap. A leader joins a name to a distant point.
 
-    ``x`` and ``y`` are the encodings of the points. ``taken`` are boxes that no name may cover. Names keep clear of a
-    row whose own is empty, too. ``size`` is the area of the marks, or a field with the value drawn at ``LARGEST``.
+    ``x`` and ``y`` are the encodings of the points. ``taken`` are boxes that no name may cover, nor any point without a
+    name. ``size`` is the area of the marks, or a field with the value drawn at ``LARGEST``.
     """
     across, up = _axis(x), _axis(y)
     rows = rows[_on(across, rows[x["field"]]) & _on(up, rows[y["field"]])]
@@ -76,10 +72,10 @@ def names(
     for label in labels.place(marks, halves, Box(0, 0, across.pixels, up.pixels), theme.LABEL_SIZE, taken):
         at, down, name = marks[label.index]
         (dx, dy), (ex, ey) = label.center, label.leader_end or (at, down)
+        row = {"text": name, "x": places[label.index][0], "y": places[label.index][1]}
         offsets = {"dx": dx - at, "dy": dy - down, "ex": ex - at, "ey": ey - down}
-        where = {"at": at, "down": down, "width": text_size(name, theme.LABEL_SIZE)[0]}  # for a narrower page
-        numbers = {key: round(number, 1) for key, number in (offsets | where).items()}
-        placed.append({"text": name, "x": places[label.index][0], "y": places[label.index][1]} | numbers)
+        narrow = {"at": at, "down": down, "width": text_size(name, theme.LABEL_SIZE)[0]}  # for a narrower page
+        placed.append(row | {key: round(number, 1) for key, number in (offsets | narrow).items()})
     base = alt.Chart(pd.DataFrame(placed), description=NAMES).encode(across("x"), up("y"))
     return [
         base.mark_rule(**LEADER, x2Offset=_shift("ex"), y2Offset=_shift("ey")).encode(x2=alt.X2("x"), y2=alt.Y2("y")),
@@ -88,21 +84,16 @@ def names(
 
 
 def covered(rows: pd.DataFrame, x: Any, y: Any, y2: str = "") -> list[Box]:
-    """Return the boxes that a line through the rows covers, or each row's interval up to the field ``y2``."""
+    """Return boxes that cover the line through the rows, or with ``y2`` the interval of each row up to that field."""
     across, up = _axis(x), _axis(y)
     corners = [*zip(rows[x["field"]].map(across.pixel), rows[y["field"]].map(up.pixel), strict=True)]
     if y2:
         return [Box(at - 2, up.pixel(high), at + 2, low) for (at, low), high in zip(corners, rows[y2], strict=True)]
-    boxes = []
-    for (left, top), (right, bottom) in pairwise(corners):
-        for share in np.arange(0, 1, STEP / (hypot(right - left, bottom - top) + STEP)):
-            at, down = left + share * (right - left), top + share * (bottom - top)
-            boxes.append(Box(at - STEP / 2, down - STEP / 2, at + STEP / 2, down + STEP / 2))
-    return boxes
+    return [box for start, end in pairwise(corners) for box in along(start, end)]
 
 
 def end_names(rows: pd.DataFrame, text: str, x: Any, y: Any) -> list[alt.Chart]:
-    """Name lines, a row each at its last point, right of the panel, one above the other, joined by leaders."""
+    """Name lines right of the panel. Rows are the lines' last points; leaders join them to their names."""
     across, up = _axis(x), _axis(y)
     rows = rows[_on(up, rows[y["field"]])]
     marks = rows[y["field"]].map(up.pixel)
@@ -111,8 +102,8 @@ def end_names(rows: pd.DataFrame, text: str, x: Any, y: Any) -> list[alt.Chart]:
     base = alt.Chart(placed.round({"dy": 1}), description=NAMES).encode(up("y"))
     leader = base.mark_rule(**LEADER, x2Offset=12, y2Offset=_shift("dy"))
     return [
-        leader.encode(across("x"), x2=alt.value("width"), y2=alt.Y2("y")),
-        base.mark_text(align="left", dx=15, dy=_shift("dy")).encode(x=alt.value("width"), text=alt.Text("text:N")),
+        leader.encode(across("x"), x2=alt.X2Value("width"), y2=alt.Y2("y")),
+        base.mark_text(align="left", dx=15, dy=_shift("dy")).encode(alt.XValue("width"), text=alt.Text("text:N")),
     ]
 
 

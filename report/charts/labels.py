@@ -9,11 +9,11 @@ from report.charts import theme
 from report.charts.theme import text_width
 
 MARK = 4.6  # half the side of the square that a point's mark takes, unless it is larger
-AWAY = 6.0  # free pixels left and right of a mark for labels of other marks
+AWAY = 6.0  # free pixels left and right of a mark
 GAP = 2.0  # free pixels around each label
 RINGS = (0.0, 6.0, 14.0, 24.0, 36.0, 50.0, 66.0, 84.0, 104.0, 126.0, 150.0, 180.0)  # tried between mark and label
 FARTHEST = 0.4  # the longest of them, as a share of the shorter side of the panel
-STEP = 4.0  # pixels from one to the next of the boxes that cover a line
+STEP = 4.0  # pixels between the boxes that cover a line
 DIRECTIONS = tuple(2 * pi * step / 24 for step in range(24))
 
 Point = tuple[float, float]
@@ -29,9 +29,8 @@ class Box(NamedTuple):
     bottom: float
 
     def clear_of(self, others: "Sequence[Box]") -> bool:
-        """Return whether it overlaps none of the others."""
         left, top, right, bottom = self
-        # A loop: a generator takes twice as long, and this is asked a million times.
+        # A generator takes twice as long, and this runs a million times
         for at, over, to, end in others:  # noqa: SIM110
             if at < right and left < to and over < bottom and top < end:
                 return False
@@ -42,7 +41,7 @@ class Box(NamedTuple):
         return wide and other.top <= self.top and self.bottom <= other.bottom
 
     def crossed_by(self, start: Point, end: Point) -> bool:
-        """Return whether the segment runs through the box (Liang and Barsky's clipping)."""
+        """Return whether a segment runs through the box (Liang and Barsky's clipping)."""
         low, high = 0.0, 1.0
         for at, to, least, most in (
             (start[0], end[0], self.left, self.right), (start[1], end[1], self.top, self.bottom)
@@ -58,7 +57,7 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Label:
-    """The label of the point at ``index``: its box, and the end of its leader line, None where it stands beside."""
+    """The label of the point at ``index``: its box, and the end of its leader line, None if it needs none."""
 
     index: int
     box: Box
@@ -70,15 +69,15 @@ class Label:
 
 
 def text_size(name: str, font_size: float) -> tuple[float, float]:
-    """Return the width and height of a name as it is drawn."""
+    """Return the width and height of a name in pixels; a long one is cut."""
     return min(text_width(name, font_size), theme.LONGEST_NAME), 1.15 * font_size
 
 
-def along(start: Point, end: Point) -> list[Box]:
-    """Return boxes that cover a line between two marks, apart from its ends, so that its marks' leaders can leave."""
+def along(start: Point, end: Point, free: int = 0) -> list[Box]:
+    """Return boxes that cover a line, without ``free`` boxes at both ends, where leaders of its marks can pass."""
     across, down = end[0] - start[0], end[1] - start[1]
-    length = hypot(across, down)
-    shares = [at * STEP / length for at in range(3, int(length / STEP) - 2)]
+    steps = hypot(across, down) / STEP
+    shares = [at / steps if at else 0 for at in range(free, int(steps) + 1 - free)]
     middles = [(start[0] + across * share, start[1] + down * share) for share in shares]
     return [Box(x - STEP / 2, y - STEP / 2, x + STEP / 2, y + STEP / 2) for x, y in middles]
 
@@ -87,11 +86,11 @@ def place(
     points: Sequence[tuple[float, float, str]], halves: Sequence[float], panel: Box, font_size: float,
     taken: Sequence[Box] = (),
 ) -> list[Label]:  # fmt: skip
-    """Return labels for points ``(x, y, text)``: inside the panel, clear of all marks, of each other and of ``taken``.
+    """Label points ``(x, y, text)`` inside the panel, clear of all marks, of each other and of ``taken``.
 
-    ``halves`` are half the sides of the marks' squares, at least ``MARK``.
-    The most crowded points choose first, each the nearest free place; a leader line, which crosses no label and no
-    other leader's label, joins a label to a mark that it left. A point whose name finds no place gets no label.
+    ``halves`` are half the sides of the marks' squares, at least ``MARK``. The most crowded points choose first, each
+    the nearest free place. A leader line joins a distant label to its mark and crosses no label. A point without a free
+    place gets no label.
     """
     marks = [Box(x - half, y - half, x + half, y + half) for (x, y, _), half in zip(points, halves, strict=True)]
     rings = [ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)]
@@ -108,13 +107,15 @@ def place(
         if not text:
             continue
         others = [mark for mark in marks if mark.clear_of([marks[index]])]
-        # A label beside another mark would be read as its name.
+        # A label next to another mark would be read as its name
         near = [Box(mark.left - AWAY, mark.top, mark.right + AWAY, mark.bottom) for mark in others]
         size = text_size(text, font_size)
         across = halves[index] + 3 * GAP + max(rings, default=0) + max(size) + 1
-        within = Box(x - across, y - across, x + across, y + across)  # what is farther away bars nothing
+        within = Box(x - across, y - across, x + across, y + across)  # nothing farther away matters
         barred = [each for each in (*boxes, *marks, *near) if not each.clear_of([within])]
-        beyond = (each for each in (*boxes, *others) if each.clear_of([marks[index]]))  # beneath it, none bars a leader
+        beyond = (
+            each for each in (*boxes, *others) if each.clear_of([marks[index]])
+        )  # below its own mark nothing blocks a leader
         solid = [each for each in beyond if not each.clear_of([within])]
         for box, end in _candidates((x, y), halves[index], size, rings):
             if (
@@ -133,7 +134,7 @@ def place(
 def _candidates(
     mark: Point, half: float, size: tuple[float, float], rings: Sequence[float]
 ) -> Iterator[tuple[Box, Point | None]]:
-    """Yield boxes around a mark, the nearest first, each with the end of the leader line that it needs."""
+    """Yield boxes around a mark, nearest first, and the ends of their leader lines, None if near."""
     (x, y), width, height = mark, size[0] + 2 * GAP, size[1]
     for ring in rings:
         reach = half + GAP + ring  # of the box's nearest side
@@ -146,10 +147,10 @@ def _candidates(
 
 
 def spread(positions: Sequence[float], height: float, low: float, high: float) -> list[float]:
-    """Return positions moved as little as needed to stand ``height`` apart from ``low`` to ``high``, in their order.
+    """Move positions as little as needed to be ``height`` apart between ``low`` and ``high``, in their order.
 
-    Neighbours that collide share their mean (pooling adjacent violators). Where they cannot all fit, they are set
-    evenly over the whole range, closer than ``height``.
+    Neighbours that collide share their mean (pooling adjacent violators). Too many are spread evenly over the range,
+    closer than ``height``.
     """
     if not positions:
         return []

@@ -87,7 +87,7 @@ class Plane:
         for _, line in (each for roof in self.roofs for each in roof.slopes):
             corners = [(self.x.pixel(row["intensity"]), self.y.pixel(row["rate"])) for row in self._corners(line)]
             for start, end in pairwise(corners):
-                yield from along(start, end)
+                yield from along(start, end, free=3)
         for row in self._placed():
             width, height = text_size(row["text"], theme.LABEL_SIZE)
             x, y, slope = self.x.pixel(row["intensity"]), self.y.pixel(row["rate"]), row["slope"]
