@@ -162,8 +162,8 @@ def _python() -> str:
 
 def figures(project: Path, labels: list[str], formats: list[str], data: Path, out: Path | None) -> list[Path]:
     """Write the figures with these labels, or all, and their data; return the files written."""
-    from report.figure_files import write_figures
     from report.engine.project import read_project
+    from report.figure_files import write_figures
 
     out = out or Path.cwd() / read_project(project).output_folder / "figures"
     _require(project, data, out)

@@ -213,7 +213,7 @@ def _headings(layer: Content) -> dict[str, str]:
         place = layer["encoding"].get(name, {})
         if "field" in place and (heading := (place.get("axis") or {}).get("description")) is not None:
             headings[place["field"]] = heading
-    made = {step.get("as"): step.get("calculate", "") for step in layer.get("transform", [])}
+    made = {step["as"]: step["calculate"] for step in layer.get("transform", []) if "calculate" in step}
     for line in layer["encoding"].get("tooltip", []):
         field, expression = line["field"], made.get(line["field"], "")
         unit = UNIT.search(expression)

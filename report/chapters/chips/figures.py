@@ -104,8 +104,9 @@ def ridges(paper: Paper) -> alt.LayerChart:
     color = by_color("kind", theme.CHIP_COLORS)
     of_lines = pd.DataFrame((line, *pair) for line, members in LINES.items() for pair in enumerate(members))
     joined = of_lines.set_axis(["line", "place", "key"], axis=1).merge(rows, on="key")[[*rows, "line", "place"]]
-    # ``order`` is for two chips of one year
-    lines = alt.Chart(joined).mark_line().encode(*places, color=color, detail=alt.Detail("line:N"), order="place:Q")
+    lines = alt.Chart(joined).mark_line()
+    order = alt.Order("place:Q")  # two of one year have an order too
+    lines = lines.encode(*places, color=color, detail=alt.Detail("line:N"), order=order)
     points = alt.Chart(rows).mark_point(size=26)
     points = points.encode(*places, color=color, shape=by_shape("kind", theme.CHIP_SHAPES))
     return alt.layer(

@@ -11,8 +11,8 @@ from report import display
 from report.chapters.latency.facts import COMMAND, PREDICTORS, Timed, equal_flop, timed_elsewhere, timed_gpu, timed_here
 from report.charts import theme
 from report.charts.annotations import covered, names, tips
-from report.charts.axes import LogAxis, by_color, longest
-from report.charts.forms import curves, matrix
+from report.charts.axes import Categories, LogAxis, by_color, longest
+from report.charts.forms import curves
 from report.charts.labels import Box
 from report.paper import Paper
 from report.paper.frames import matching, spread
@@ -21,6 +21,8 @@ from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 
 FEW = 12  # the most networks with all names against FLOP and parameters, and with lines in throughput
 MEASURED = 200  # the most networks with an interval at each batch size, against FLOP and parameters
+
+SIDE = 208.0  # pixels of the width of a matrix of correlations
 
 TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
 
@@ -113,7 +115,10 @@ def ranks_by_batch(paper: Paper) -> alt.ConcatChart:
 
 
 def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> alt.LayerChart:
-    """Draw coefficients; a predictor is taken at the batch size of its time, or else at the middle one."""
+    """Draw rank correlations as coloured cells with numbers; a cell is white if its interval holds 0.
+
+    Predictors are those of a time's own batch size, else of the middle one.
+    """
     times = {"time" if len(batches) == 1 else f"time, batch {batch}": batch for batch in batches}
     groups = {batch: timed.at(batch) for batch in batches}
     groups = {batch: rows.set_index(rows.model + rows.input_shape) for batch, rows in groups.items()}
@@ -125,9 +130,26 @@ def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> alt.Laye
         x = rows.input_s if first in times else rows[columns[first]].astype(float)
         y = groups[times[second]].input_s.reindex(x.index) if second in times else rows[columns[second]].astype(float)
         rho = rank_correlation(x, y, rows.model)
-        settled = rho.low is not None and rho.high is not None and not rho.low <= 0 <= rho.high
-        found.append({"first": first, "second": second, "rho": rho.number, "settled": settled})
-    return matrix(pd.DataFrame(found), "first", "second", "rho", [*times, *columns], title, "settled")
+        pale = rho.low is None or rho.high is None or rho.low <= 0 <= rho.high
+        found.append({"first": first, "second": second, "rho": rho.number, "pale": pale})
+    return matrix(pd.DataFrame(found).dropna(subset="rho"), [*times, *columns], title)
+
+
+def matrix(rows: pd.DataFrame, names: Sequence[str], title: str) -> alt.LayerChart:
+    across, down = (tuple(name for name in names if name in set(rows[of])) for of in ("first", "second"))
+    x = Categories(names=across, pixels=SIDE, vertical=False, padding=0.04)
+    y = Categories(names=down, pixels=0.85 * SIDE, padding=0.04)  # numbers are wider than high
+    colors = [theme.VERMILION, theme.PAPER, theme.BLUE]
+    shade = alt.Color("rho:Q", legend=None).scale(domain=[-1, 0, 1], range=colors, interpolate="rgb")
+    white, black = alt.value(theme.PAPER), alt.value(theme.INK)
+    base = alt.Chart(rows).encode(x("first"), y("second"))
+    cells = base.mark_rect().encode(color=alt.when("datum.pale").then(white).otherwise(shade))
+    ink = alt.when("abs(datum.rho) > 0.7 && !datum.pale").then(white).otherwise(black)
+    return alt.layer(
+        tips(cells, ("second", "of", ""), ("first", "with", ""), ("rho", "coefficient", ".2f")),
+        base.mark_text().encode(text=alt.Text("rho:Q", format=".2f"), color=ink),
+        title=title, width=x.pixels, height=y.pixels,
+    )  # fmt: skip
 
 
 @display.figure

@@ -48,7 +48,7 @@ def demands(paper: Paper, everything: bool = False) -> alt.ConcatChart:
         place = Categories.steps(rows.name, 12, shown=not panels)
         tooltip = [("name", "network", ""), (column, title, unit)]
         bars = alt.Chart(rows, width=width, height=y.pixels).mark_bar(color=theme.GREY)
-        panels.append(tips(bars.encode(x(column), place("name"), x2=alt.datum(x.low)), *tooltip))
+        panels.append(tips(bars.encode(x(column), place("name"), x2=alt.X2Datum(x.low)), *tooltip))
     both = _by_way(rows)
     x = LogAxis.around(both.intensity, pixels=width, title="intensity", unit="FLOP/B")
     place = Categories.steps(rows.name, 12, shown=False)

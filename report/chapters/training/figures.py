@@ -1,5 +1,6 @@
 """The figures of the chapter on training."""
 
+from math import pi
 from typing import Any
 
 import altair as alt
@@ -18,7 +19,7 @@ from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
 from report.paper.cells import MEMORY_PARTS
 from report.paper.chips import short_name
-from report.paper.frames import each, spread
+from report.paper.frames import spread
 from report.stats.value import median_of
 
 STEPS = "--sections workload training"
@@ -30,6 +31,8 @@ BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "operators": UNFUSED}
 TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
 MEMORY = "memory"  # the last level of memory
 SHARES = alt.binding_range(min=0, max=0.5, step=0.01, name="Share from ")
+SMALL, OTHER = 0.05, "other"  # smaller slices of a pie are drawn as one
+PIE, CELL = 102.0, 114.0  # pixels from a pie to the next, down and across
 STEP_OF_RATIOS = 12  # pixels from a name to the next
 FEW = 12  # the most networks in the figures of ratios, of memory and of steps
 
@@ -102,23 +105,48 @@ def memory(paper: Paper, everything: bool = False) -> alt.LayerChart:
 
 @display.figure
 def pies(paper: Paper, everything: bool = False) -> alt.ConcatChart:
+    """Draw a panel for each quantity of both passes, with a pie for each network and its shares in per cent."""
     rows = with_names(costs.kinds(paper, paper.at_hand), PROFILES)
     two = costs.pick(rows.model, costs.UNLIKE)
     others = [model for model in dict.fromkeys(rows.model) if model not in two][:8]
     models = display.required(others if everything else two)
-    kinds = {model: [*each(rows[rows.model == model])] for model in models}
-    long = pd.DataFrame(
-        {"network": model_name(model), "of": f"{name}, {stage}", "kind": kind.layer_kind,
-         "amount": getattr(kind, f"{stage}_{cost}")}
-        for model in models
+    middles = {model_name(model): PIE * (line + 0.5) + 10 for line, model in enumerate(models)}
+    rows = rows[rows.model.isin(models)]
+    panels = [
+        _pies(slices(rows[rows[f"{stage}_{cost}_share"] >= traced.SEEN], f"{stage}_{cost}"), f"{name}, {stage}", middles)
         for cost, name in QUANTITIES.items()
         for stage in (FORWARD, BACKWARD)
-        for kind in kinds[model]
-        if getattr(kind, f"{stage}_{cost}_share") >= traced.SEEN
-    )  # fmt: skip
-    panels = forms.pies(long, "of", "network", "kind", "amount", theme.LAYER_COLORS, cell=114)
+    ]
     description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
     return alt.concat(*panels, name=f"training-pies{'-others' if everything else ''}", description=description)
+
+
+def slices(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the share of each ``kind`` of layer by network, the largest first and small ones together at the end."""
+    rows = rows[rows[column] > 0]
+    share = rows[column] / rows.groupby("network")[column].transform("sum")
+    rows = rows[["network"]].assign(kind=rows.layer_kind.where(share >= SMALL, OTHER), share=share)
+    rows = rows.groupby(["network", "kind"], sort=False, as_index=False).share.sum()
+    return rows.iloc[rows.share.mask(rows.kind == OTHER, 0).argsort()[::-1]]
+
+
+def _pies(rows: pd.DataFrame, of: str, middles: dict[str, float]) -> alt.LayerChart:
+    """Draw a pie for each network at its middle. Each has its name, since a narrow page moves the panels."""
+    places = alt.X("x:Q", scale=None, axis=None), alt.Y("y:Q", scale=None, axis=None)
+    rows = rows.assign(x=CELL / 2, y=rows.network.map(middles), of=of).sort_values("y", kind="stable")
+    base = alt.Chart(rows).encode(*places).transform_stack(["start", "end"], "share", ["network"])
+    angle = {"type": "quantitative", "stack": None, "scale": alt.Scale(domain=[0, 1], range=[0, 2 * pi])}
+    arcs = base.mark_arc(outerRadius=30, stroke=theme.PAPER, strokeWidth=0.6).encode(
+        theta=alt.Theta(field="start", **angle), theta2=alt.Theta2("end"), color=by_color("kind", theme.LAYER_COLORS)
+    )
+    numbers = base.mark_text(radius=40).encode(theta=alt.Theta(field="turn", **angle), text=alt.Text("text:N"))
+    numbers = numbers.transform_calculate(turn="(datum.start + datum.end) / 2", text="format(100 * datum.share, '.0f')")
+    names = pd.DataFrame({"text": [*middles], "x": 0, "y": [middle - PIE / 2 for middle in middles.values()]})
+    return alt.layer(
+        tips(arcs, ("of", "of", ""), ("network", "network", ""), ("kind", "kind", ""), ("share", "share", ".1%")),
+        alt.Chart(names).mark_text(align="left").encode(*places, text=alt.Text("text:N")), numbers,
+        title=of, width=CELL, height=PIE * len(middles), view={"stroke": None},
+    )  # fmt: skip
 
 
 def choice(name: str, value: str, values: list[str], title: str) -> alt.Parameter:
@@ -148,7 +176,7 @@ def strip(paper: Paper) -> alt.ConcatChart:
         base = base.encode(x("place"), color=by_color("layer_kind", theme.LAYER_COLORS), detail=alt.Detail("network:N"))
         bars = [
             tips(
-                base.encode(y(end).scale(y_scale), y2=alt.datum(0)),
+                base.encode(y(end).scale(y_scale), y2=alt.Y2Datum(0)),
                 ("path", "layer", ""), ("layer_kind", "kind", ""), (end, title, ".1%"),
             )
             for end in ("up", "down")

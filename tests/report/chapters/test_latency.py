@@ -1,12 +1,18 @@
 """The chapter on latency, from the rules of the world (tests/data/world/README.md)."""
 
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.world import CPU, mutated, rows_of, world, wrong
 from scipy.stats import spearmanr
 
 from report.chapters.latency import figures, tables
 from report.chapters.latency.facts import equal_flop, timed_gpu, timed_here
+from report.charts.drawing import picture
+from report.charts.panels import specified
+from report.figure_files import as_csv
 
 # lean, broad, tokens, deep and the six: GFLOP and parameters (M), and ms at batch size 1; ms an input at 64
 FLOP = np.array([0.1, 0.51, 4, 5, 1, 2, 4, 8, 16, 32])
@@ -107,3 +113,15 @@ def test_timings_without_counts_are_left_out(tmp_path):
     assert timed_here(paper).batches == (1, 8)
     for show in (figures.here, figures.ranks, figures.ranks_by_batch, tables.latencies):
         show.__wrapped__(paper)
+
+
+def test_a_matrix_prints_its_coefficients():
+    rows = pd.DataFrame([
+        {"first": "FLOP", "second": "latency", "rho": 0.974, "pale": False},
+        {"first": "bytes", "second": "latency", "rho": -0.5, "pale": True},
+    ])  # fmt: skip
+    made = specified(figures.matrix(rows, ["FLOP", "bytes", "latency"], ""))
+    texts = re.findall(r">([^<]+)</text>", picture(made))
+    assert {"0.97", "−0.50", "FLOP", "bytes", "latency"} <= set(texts)
+    assert texts.count("latency") == 1  # it is correlated with both others: a row, no column
+    assert as_csv(made).splitlines()[1:] == ["FLOP,latency,0.974,false", "bytes,latency,-0.5,true"]

@@ -152,3 +152,11 @@ def test_the_roof_alone_sets_the_axes_of_the_operators():
 def test_marks_of_a_recorded_step_are_the_kinds_of_both_passes():
     marks = sorted(rows_of(figures.recorded.__wrapped__(world()), "kind", "share"))
     assert marks == [("convolution", pytest.approx(4 / 16)), ("convolution", pytest.approx(8 / 16))]  # others: no FLOP
+
+
+def test_small_slices_are_one_and_last():
+    # Of 100: 60, 30, and 4 + 3 + 3 as "other"
+    amounts = {"b": 30, "a": 60, "c": 4, "d": 3, "other": 3, "none": 0}
+    rows = pd.DataFrame({"network": "net", "layer_kind": amounts.keys(), "time": amounts.values()})
+    cut = figures.slices(rows, "time")
+    assert [*zip(cut.kind, cut.share, strict=True)] == [("a", 0.6), ("b", 0.3), ("other", pytest.approx(0.1))]

@@ -13,8 +13,8 @@ from report.charts import theme
 from report.charts.annotations import ONCE, names, tips
 from report.charts.axes import Categories, LinearAxis, LogAxis, by_color
 from report.charts.drawing import picture
-from report.figure_files import as_csv
 from report.charts.panels import plain, specified
+from report.figure_files import as_csv
 
 X = LogAxis(low=1, high=100, pixels=200, title="work", unit="B")
 Y = LogAxis(low=1, high=10, pixels=100, title="rate", unit="FLOP/s", vertical=True)

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from measure.domain.roofs import Roofline
-from report.figure_files import as_csv
 from report.charts.panels import specified
 from report.charts.roofline import DrawnRoof, Plane
+from report.figure_files import as_csv
 
 # 100 GFLOP/s and 10 GB/s meet at 10 FLOP/B; the cache's 100 GB/s meet the peak at 1
 ROOF = DrawnRoof(Roofline(100e9, 10e9), "fp32 100 GFLOP/s", "DRAM 10 GB/s", (("L2 100 GB/s", 100e9),))
