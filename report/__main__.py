@@ -1,4 +1,4 @@
-"""The command line of the report: `python -m report` renders the paper from the cached measurements."""
+"""`python -m report` renders the paper from the cached measurements."""
 
 import json
 import os
@@ -22,7 +22,6 @@ FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")} 
 
 
 def parser() -> CommandLine:
-    """Return the flags of `python -m report`."""
     flags = CommandLine(
         prog=as_called("report"),
         description="Render the paper from the cached measurements, as HTML and PDF.",
@@ -31,16 +30,16 @@ def parser() -> CommandLine:
     )
     add = flags.add_argument
     text = (
-        "render the paper (default), write its figures as files, each with its data as CSV, say where a number of the "
-        "text comes from, only check that every table of the cache reads and is sound, or make a new folder with a "
-        "paper of your own, which renders where you stand in it"
+        "render the paper (default), write its figures as files with their data as CSV, trace a number of the text to "
+        "its source (why), only check that every table of the cache is sound, or make a new folder with a paper of "
+        "your own, which renders in that folder"
     )
     add("verb", nargs="?", choices=["render", "figures", "why", "check", "new"], default="render", help=text)
     text = "with why: a fact's name, such as training.step.over_forward, or the beginning of several (docs/facts.md)"
     add("name", nargs="?", metavar="NAME", help=text)
-    text = "what renders: quarto, the embedded engine, or quarto where it is installed (default: auto)"
+    text = "the engine: quarto, the embedded one, or quarto if it is installed (default: auto)"
     add("--engine", choices=["auto", "quarto", "embedded"], default="auto", help=text)
-    text = "what to write (default: all, of the paper html pdf, of figures svg png pdf json)"
+    text = "the formats to write (default: all; html pdf for the paper, svg png pdf json for figures)"
     add("--formats", nargs="+", choices=list(dict.fromkeys(chain(*FORMATS.values()))), help=text)
     text = "the chapters, by their files' names such as chips (default: as in _quarto.yml, else all)"
     add("--chapters", nargs="+", default=[], metavar="NAME", help=text)
@@ -50,30 +49,30 @@ def parser() -> CommandLine:
     )
     add("--machines", nargs="+", default=[], metavar="NAME", help=text)
     text = (
-        "the models, by names or globs such as 'vgg*' (default: as in _quarto.yml, else all); what others timed and "
-        "printed stays"
+        "the models, by names or globs such as 'vgg*' (default: as in _quarto.yml, else all); results published by "
+        "others stay"
     )
     add("--models", nargs="+", default=[], metavar="NAME", help=text)
     text = "the chips, by names or globs such as 'NVIDIA T4' (default: as in _quarto.yml, else all in data/chips.csv)"
     add("--chips", nargs="+", default=[], metavar="NAME", help=text)
-    text = "with figures: which of them, by labels such as fig-chip-roofs (default: all)"
+    text = "with figures: the labels of figures, such as fig-chip-roofs (default: all)"
     add("--figures", nargs="+", default=[], metavar="LABEL", help=text)
-    text = "the folder with the cached measurements (default: data, else that which comes with the project)"
+    text = "the folder with the cached measurements (default: data, else the project's own)"
     add("--data", type=Path, metavar="DIR", help=text)
     text = (
-        "stop at the first figure, table or sentence that cannot be computed; otherwise a sentence says so in its "
-        "place, and the rest of the paper is rendered"
+        "stop at the first figure, table or sentence that cannot be computed; otherwise a sentence replaces it, and "
+        "the rest of the paper is rendered"
     )
     add("--strict", action="store_true", help=text)
-    text = "run all code again; otherwise only what has changed since the last render by the embedded engine"
+    text = "run all code again, not only the code that changed since the last render by the embedded engine"
     add("--force", action="store_true", help=text)
     add("--out", type=Path, metavar="DIR", help="the folder to write to (default: _site; for figures, _site/figures)")
     return flags
 
 
 def render(project: Path, engine: str, formats: list[str], data: Path, out: Path | None) -> list[Path]:
-    """Render the project with the engine that `engine` names or finds; return the files written."""
-    # Imported late: --help answers at once.
+    """Render the project with the engine that `engine` names or finds; return the files."""
+    # Imported late, so that --help answers at once
     from report.engine.embedded import render_embedded
     from report.engine.project import read_project
     from report.engine.quarto import find_quarto, outdated, render_with_quarto
@@ -84,7 +83,7 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
     quarto = None if engine == "embedded" else find_quarto()
     if engine == "quarto" and quarto is None:
         raise UserError(
-            "there is no quarto on the PATH or beside this Python; install it with "
+            "there is no quarto on the PATH or next to this Python; install it with "
             "pip install 'roofwright[quarto]' or from quarto.org, or use --engine embedded, which needs no more"
         )
     if quarto and (reason := outdated(quarto)):
@@ -98,7 +97,7 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
 
 
 def _facts_of(page: Path) -> list[Path]:
-    """Write the facts that a page holds next to it as ``facts.json``; a page without them, or a PDF, leaves none."""
+    """Write the facts in a page next to it as ``facts.json``; nothing without facts, or for a PDF."""
     from report.files import write_file
 
     found = re.search(
@@ -112,25 +111,27 @@ def _facts_of(page: Path) -> list[Path]:
 
 
 def closing_lines(written: Sequence[Path], data: Path) -> list[str]:
-    """Return where the files are, with the page's address, what the paper says of a machine, and what to do next."""
-    said = [f"{path}  {path.stat().st_size / 1e6:.1f} MB" for path in written]
-    said += [f"Open {path.resolve().as_uri()}" for path in written if path.suffix == ".html"]
+    """Return the files, the page's address, the headline, and commands to continue with."""
+    lines = [f"{path}  {path.stat().st_size / 1e6:.1f} MB" for path in written]
+    lines += [f"Open {path.resolve().as_uri()}" for path in written if path.suffix == ".html"]
     facts = [json.loads(path.read_text("utf-8")) for path in written if path.suffix == ".json"]
     about = headline(facts[0]) if facts else []
     if not about:
-        return said
-    python, flag = _python(), data_flag(data)
-    following = [
-        (f"{python} -m measure model resnet50{flag}", "what one model waits for, layer by layer"),
-        (f"{python} -m measure --budget 20m{flag}", "more models and rounds; render again afterwards"),
-        (f"{python} -m measure doctor{flag}", "what would spoil a measurement on this machine"),
-    ]
-    width = max(len(command) for command, _ in following)
-    return [*said, "", *about, "", "Next:", *(f"  {command:<{width}}  {what}" for command, what in following)]
+        return lines
+    following = {
+        "measure model resnet50": "the bottlenecks of one model, layer by layer",
+        "measure --budget 20m": "more models and rounds; render again afterwards",
+        "measure doctor": "conditions on this machine that would spoil a measurement",
+    }
+    python, flag = f"{_python()} -m", data_flag(data)
+    commands = [as_called(words).replace("python -m", python) + flag for words in following]
+    width = max(map(len, commands))
+    pairs = zip(commands, following.values(), strict=True)
+    return [*lines, "", *about, "", "Next:", *(f"  {command:<{width}}  {purpose}" for command, purpose in pairs)]
 
 
 def headline(facts: dict[str, dict[str, Any]]) -> list[str]:
-    """Return at most two lines from the paper's facts about the machine at hand; none without a machine."""
+    """Return at most two lines about the machine at hand, none without a machine."""
     # Undisturbed facts come last, and win.
     of = {key.removeprefix(UNDISTURBED): fact["value"] for key, fact in facts.items()}
     if not (machine := of.get("machine.at_hand.name")):
@@ -141,18 +142,18 @@ def headline(facts: dict[str, dict[str, Any]]) -> list[str]:
         first = f"{machine}: {si(peak, 'FLOP/s')} at fp32 and {si(bandwidth, 'B/s')} from memory"
     if share := of["utilisation.gap.layers"]:
         first += f"; networks typically reach {percent(share)} of the roofline layer by layer"
-    said = [first]
+    lines = [first]
     ratio, fewer = of["puzzle.here.ratio"], of["puzzle.needs.fewer"]
     if ratio and fewer:
-        said.append(
+        lines.append(
             f"At batch {of['puzzle.here.batch']}, MobileNet-v2 needs {plain(fewer)} times fewer FLOP than ResNet-18 "
             f"and takes {plain(ratio)} times as long"
         )
-    return said
+    return lines
 
 
 def _python() -> str:
-    """Return what runs this Python from the present folder: ``python`` where that is the one on the PATH."""
+    """Return the command of this Python: ``python`` if the PATH finds it, else its path from this folder."""
     there = Path(sys.executable)
     found = shutil.which("python")
     if found and os.path.samefile(found, there) and Path(found).parent == there.parent:
@@ -161,7 +162,6 @@ def _python() -> str:
 
 
 def figures(project: Path, labels: list[str], formats: list[str], data: Path, out: Path | None) -> list[Path]:
-    """Write the figures with these labels, or all, and their data; return the files written."""
     from report.engine.project import read_project
     from report.figure_files import write_figures
 
@@ -172,7 +172,7 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
 
 
 def explain(project: Path, name: str | None, data: Path) -> str:
-    """Return what is known of a fact. Raise UserError without a name, and for one that no fact has."""
+    """Describe a fact. Raises UserError without a name or for an unknown one."""
     from report import facts
     from report.options import load_paper
 
@@ -184,7 +184,7 @@ def explain(project: Path, name: str | None, data: Path) -> str:
 
 
 def check(project: Path, data: Path) -> str:
-    """Read all tables of the cache and the sources, and say what is there; raise UserError for what is wrong first."""
+    """Read all tables of the cache and the bibliography, and count them. Raises UserError for the first fault."""
     from report.engine.embedded import check_sources
     from report.engine.project import read_project
     from report.markdown import number
@@ -215,7 +215,7 @@ def check_cache(data: Path) -> None:
 
 
 def _require(project: Path, data: Path, out: Path | None = None) -> None:
-    """Complain at once of what would only be found once the cells run, or have run."""
+    """Raise UserError at once for faults that the cells would find late."""
     from report.engine.project import read_project
     from report.engine.source import left_out
     from report.options import load_paper, machines
@@ -240,14 +240,8 @@ def _require_whole(data: Path) -> None:
     from measure.cache.folders import FILES, Folder
 
     for path in (data / "machines").glob("[!.]*/*.csv"):
-        if path.name in FILES.values() and not (path.is_file() and _last_byte(path) == b"\n"):
+        if path.name in FILES.values() and not (path.is_file() and path.read_bytes().endswith(b"\n")):
             Folder(path.parent).check()
-
-
-def _last_byte(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-        return file.read()
 
 
 def _require_writable(out: Path) -> None:
@@ -258,12 +252,12 @@ def _require_writable(out: Path) -> None:
         raise UserError(f"--out: {there} cannot be written; name another folder")
 
 
-def _formats(verb: str, asked: list[str] | None) -> list[str]:
-    """Return the formats that are asked for, in the verb's order; all without any."""
-    for name in asked or []:
+def _formats(verb: str, chosen: list[str] | None) -> list[str]:
+    """Return the chosen formats in the verb's order, all by default."""
+    for name in chosen or []:
         if name not in FORMATS[verb]:
             raise unknown(f"--formats of {verb}", name, FORMATS[verb])
-    return [name for name in FORMATS[verb] if name in (asked or FORMATS[verb])]
+    return [name for name in FORMATS[verb] if name in (chosen or FORMATS[verb])]
 
 
 def _progress(step: str) -> None:
@@ -271,24 +265,21 @@ def _progress(step: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, project: Path | None = None) -> int:
-    """Run the command line on a project, this one unless another is given.
-
-    Its exit code is 0 when all is written, 2 for bad input, 130 after Ctrl-C.
-    """
+    """Run the command line on a project, by default this one, and return the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
     return answer(as_called("report"), lambda: run(words, project))
 
 
 def run(words: Sequence[str], project: Path | None) -> int:
-    """Do what the words say. Raise UserError for bad input."""
+    """Run a command. Raises UserError for bad input."""
     if words[:1] == ["new"]:
         new = CommandLine(prog=as_called("report new"), description="Make a folder with a paper of your own.")
         new.add_argument("folder", type=Path, metavar="FOLDER", help="the folder, which is made or empty")
         return start(new.parse_args(words[1:]).folder)
     flags = parser().parse_args(words)
     if flags.verb == "new":
-        raise UserError(f"new stands first, before all flags: {as_called('report new FOLDER')}")
-    from report import new_paper  # late: --help answers at once
+        raise UserError(f"write new before all flags: {as_called('report new FOLDER')}")
+    from report import new_paper  # late, so that --help answers at once
 
     given, flags.named = flags.data, flags.data or Path("data")
     flags.data = flags.named
@@ -306,16 +297,16 @@ def run(words: Sequence[str], project: Path | None) -> int:
 
 
 def holds_tables(data: Path) -> bool:
-    """Return whether a cache has any table but the counts that ``measure predict`` keeps."""
+    """Return whether a cache has any table besides the counts of ``measure predict``."""
     return any(path.relative_to(data).parts[0] != "prediction" for path in data.rglob("*.csv"))
 
 
 def start(folder: Path) -> int:
-    """Make a folder with a paper of one's own, and say how to go on."""
+    """Make a folder with a paper of a reader's own, and print the next command."""
     from report import new_paper
 
     made = new_paper.new(folder)
-    print("\n".join(f"{path}" for path in made))
+    print(*made, sep="\n")
     called = as_called("report")
     if _python() != "python":
         called = called.replace("python -m", f"{sys.executable} -m")
@@ -325,10 +316,9 @@ def start(folder: Path) -> int:
 
 @contextmanager
 def sources() -> Iterator[Path]:
-    """Yield the folder that is rendered, in which cells run and leave pictures.
+    """Yield the folder to render. Its cells run there and leave their pictures.
 
-    It is this project's; of a paper that stands in the current folder, the project's files with that one's over them;
-    of an installed copy, a copy of that.
+    That is this project, or a copy if it is installed, or the assembled files of a paper in the current folder.
     """
     from measure.cache.scratch import scratch
     from report import new_paper
@@ -351,7 +341,7 @@ def sources() -> Iterator[Path]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Wait until no other process renders in a folder: cells leave their pictures there for the page and the PDF."""
+    """Wait until no other process renders in a folder, where cells leave pictures for the page and the PDF."""
     from measure.cache import table
 
     with ExitStack() as stack:
@@ -364,11 +354,10 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def carry_out(flags: Any, project: Path) -> int:
-    """Do what the flags say with a project. Raise UserError for bad input."""
-    # Imported late: --help answers at once.
+    """Run a verb on a project. Raises UserError for bad input."""
+    # Imported late, so that --help answers at once
     from report import failures, options
     from report.engine.execution import FORCED
-    from report.failures import in_environment
 
     given = {"ROOFWRIGHT_DATA": str(flags.data.resolve()), options.HERE: str(Path.cwd())}
     given |= {failures.STRICT: "1"} if flags.strict else {}
@@ -376,7 +365,7 @@ def carry_out(flags: Any, project: Path) -> int:
     for name in ("chapters", "machines", "models", "chips"):
         if chosen := getattr(flags, name):
             given[f"ROOFWRIGHT_{name.upper()}"] = ",".join(chosen)
-    with in_environment(given):
+    with failures.in_environment(given):
         if flags.verb == "check":
             print(check(project, flags.data))
             return 0

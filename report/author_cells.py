@@ -1,4 +1,4 @@
-"""What an author's own cells may show beside the chapters' figures and tables, in both engines."""
+"""Outputs of an author's own cells, in both engines."""
 
 import hashlib
 import json
@@ -20,9 +20,9 @@ from report.new_paper import OWN_FILES
 
 
 def register() -> None:
-    """Show data frames and Altair's charts as Markdown alone; pictures, matplotlib's too, need nothing.
+    """Show data frames and Altair's charts as Markdown only. Pictures, also matplotlib's, need nothing.
 
-    Quarto would choose the HTML of both: an index, years as 2022.0, and scripts from elsewhere.
+    Quarto would choose the HTML of both, with an index, years as 2022.0, and scripts from other sites.
     """
     from IPython.core.getipython import get_ipython
 
@@ -36,7 +36,7 @@ def register() -> None:
 
 
 def vega_lite(specification: dict[str, Any], alternative_text: str = "") -> Display:
-    """Show a chart that Vega-Lite describes, with its data in it, as a picture."""
+    """Show a specification of Vega-Lite with its data as a picture."""
     drawn: str = converted(specification, "svg")
     digest = hashlib.blake2b(json.dumps(specification, default=str).encode(), digest_size=8).hexdigest()
     PICTURES.mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ def vega_lite(specification: dict[str, Any], alternative_text: str = "") -> Disp
 
 
 def table(frame: pd.DataFrame) -> Display:
-    """Show a data frame without its index, numbers to the right."""
+    """Show a data frame without its index, numbers aligned to the right."""
     rows = [
         [escape(f"{cell:.6g}" if isinstance(cell, float) else str(cell)) for cell in row]
         for row in frame.itertuples(index=False)
@@ -58,7 +58,7 @@ def table(frame: pd.DataFrame) -> Display:
 
 
 def colophon() -> Display:
-    """Say which sections are the author's own. Runs where the paper was assembled."""
+    """Name the author's own sections. Runs in the folder of the assembled paper."""
     theirs = set(read_text(Path(OWN_FILES)).splitlines())
     files = [file for line in read_text(Path("index.qmd")).split("\n") if (file := included(line)) in theirs]
     titles = [heading[1] for file in files if (heading := re.search(r"(?m)^# (.+?)( \{.*\})?$", read_text(Path(file))))]

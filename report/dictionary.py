@@ -1,4 +1,4 @@
-"""``python -m report.dictionary`` describes the data and the facts, for people and for programs.
+"""``python -m report.dictionary`` documents the data and the facts, for people and for programs.
 
 It writes ``docs/data.md`` from the records and ``docs/facts.md`` from the facts; and the cache as a Frictionless data
 package (version 1), which R, pandas, DuckDB and others read: ``data/datapackage.json`` lists the tables of the folder.
@@ -50,13 +50,12 @@ digits, because they tell how it was rounded.
 def text() -> str:
     """Return the dictionary of the data as Markdown."""
     ordered = sorted(TABLES, key=lambda record: MODULES.index(record.__module__))
-    kept = [record for record in ordered if TABLES[record].by_hand]
-    written = [record for record in ordered if record not in kept]
-    return INTRODUCTION + "".join(map(_table, written)) + BY_HAND + "".join(map(_table, kept))
+    by_hand = [record for record in ordered if TABLES[record].by_hand]
+    written = [record for record in ordered if record not in by_hand]
+    return INTRODUCTION + "".join(map(_table, written)) + BY_HAND + "".join(map(_table, by_hand))
 
 
 def _table(record: type) -> str:
-    """Return a table's description, and a line for each of its columns."""
     table = TABLES[record]
     lines = [
         f"\n## {record.__name__}: `data/{table.path}`\n",
@@ -103,7 +102,7 @@ def _field(name: str, column: Column) -> dict[str, Any]:
 
 
 def package(paths: Iterable[PurePosixPath]) -> dict[str, Any]:
-    """Return the descriptor of a folder that holds the tables at these paths, relative to it."""
+    """Return the descriptor of a folder with tables at these relative paths."""
     resources = []
     for path in sorted(paths):
         for record, table in TABLES.items():
@@ -123,16 +122,16 @@ def package(paths: Iterable[PurePosixPath]) -> dict[str, Any]:
 
 
 def tables_in(data: Path) -> list[PurePosixPath]:
-    """Return the tables of a data folder that can be published: not a user's own counts, nor what only fits hold."""
+    """Return the tables of a data folder for publication, without a user's own counts and the counts for fits."""
     found = [PurePosixPath(path.relative_to(data).as_posix()) for path in data.rglob("*.csv")]
     return [path for path in found if path.parts[:2] not in (("workload", "own"), ("prediction", "counted"))]
 
 
 def package_files(data: Path) -> dict[Path, str]:
-    """Return the descriptor and the schemas of a data folder, as text by path."""
+    """Return the descriptor and the schemas of a data folder as texts by path."""
     found = {data / DESCRIPTOR: package(tables_in(data))}
-    kept = [record for record in TABLES if record.__module__ in MODULES]  # not the tables that a test declares
-    found |= {data / "schemas" / schema_name(record): schema(record) for record in kept}
+    own = [record for record in TABLES if record.__module__ in MODULES]  # not the tables of a test
+    found |= {data / "schemas" / schema_name(record): schema(record) for record in own}
     return {path: json.dumps(each, indent=1, ensure_ascii=False) + "\n" for path, each in found.items()}
 
 

@@ -1,33 +1,38 @@
-"""What a chapter's cells show: figures, tables, and the scripts of the page."""
+"""Decorators for a chapter's figures and tables, and the scripts of the page."""
 
 import base64
 import gzip
 import json
 from collections.abc import Callable, Sized
 from functools import wraps
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
+
+import vl_convert
 
 from report import facts, failures
 from report.charts import drawing
 from report.charts.panels import specified
 from report.charts.theme import FONTS
 from report.engine.project import PICTURES
+from report.files import write_file
 from report.markdown import escape, quoted
 from report.paper import Paper
 
 NO_TABLES = "<!--| quarto-html-table-processing: none -->"
-"""Tells Quarto that what looks like a table in the charts' code is none."""
+"""Stops Quarto from reading the charts' code as tables."""
 
 
 LISTED, DRAWN, CLOUD = 100, 30, 1500
 """The most networks in a list of all, in a figure with a row or a name for each, and of points without an interval.
 
-Of more, those at even steps stand for all (``report.paper.frames.spread``); the caption says so.
+Of more networks, some at even steps represent all (``report.paper.frames.spread``). The caption says so.
 """
 
 
 class Missing(Exception):  # noqa: N818  a gap in the data is no error
-    """Raised where a figure or table cannot be made; ``command`` measures what it needs, None if nothing does."""
+    """A figure or table lacks data. ``command`` measures them, None if nothing does."""
 
     def __init__(self, command: str | None = None) -> None:
         super().__init__(command or "")
@@ -38,14 +43,14 @@ Found = TypeVar("Found")
 
 
 def required(found: Found | None, command: str | None = None) -> Found:
-    """Return what a figure or table is made from; raise Missing for nothing: None, no rows."""
+    """Return the data of a figure or table. Raises Missing for None and for no rows."""
     if found is None or (isinstance(found, Sized) and not len(found)):
         raise Missing(command)
     return found
 
 
 class Display:
-    """Markdown for Jupyter. ``specification`` is that of a figure's chart."""
+    """Markdown for Jupyter, with the ``specification`` of a figure's chart."""
 
     def __init__(self, markdown: str, specification: dict[str, Any] | None = None) -> None:
         self.markdown = markdown
@@ -55,8 +60,8 @@ class Display:
         return {"text/markdown": self.markdown}
 
 
-def shown(show: Callable[[Any], Display]) -> Callable[[Callable[..., Any]], Callable[..., Display]]:
-    """Return the decorator of functions whose results a chapter shows. What is missing is a gap that a filter lists."""
+def displayed(show: Callable[[Any], Display]) -> Callable[[Callable[..., Any]], Callable[..., Display]]:
+    """Make a decorator for functions with a result to ``show``. Missing data leave a gap, which a filter lists."""
 
     def decorate(make: Callable[..., Any]) -> Callable[..., Display]:
         @wraps(make)
@@ -85,10 +90,10 @@ def _show_chart(chart: Any) -> Display:
     return Display(f"![]({place.as_posix()}){{fig-alt={alt_text}}}\n\n```{{=html}}\n{element}\n```\n", specification)
 
 
-figure = shown(_show_chart)
+figure = displayed(_show_chart)
 """Decorates a function from a paper to a chart of Altair."""
 
-table = shown(Display)
+table = displayed(Display)
 """Decorates a function from a paper to Markdown: a table (``report.markdown_table.markdown_table``), or the chooser."""
 
 
@@ -99,14 +104,23 @@ def packed(content: Any) -> str:
 
 
 def scripts(paper: Paper) -> Display:
-    """Return what the whole page needs, once, at the document's end: fonts, facts, and the code that draws charts.
-
-    Wait for the pictures of the charts that were shown before.
-    """
+    """Return fonts, facts and the code that draws charts, for the end of the page. Wait for all pictures."""
     drawing.finish()
-    code = drawing.script().replace("</script", "<\\/script")
+    code = script().replace("</script", "<\\/script")
     parts = (NO_TABLES, f"<style>{_font_faces()}</style>", _facts(paper), f"<script>{code}</script>")
     return Display("```{{=html}}\n{}\n{}\n{}\n{}\n```\n".format(*parts))
+
+
+def script() -> str:
+    """Return the script that draws charts in a page. Vega is bundled once, since that takes two seconds."""
+    bundle = Path("_cache", f"vega-{version('vl-convert-python')}.js")
+    if not bundle.exists():
+        used = "Object.assign(window, { vegaEmbed, lodashDebounce });"
+        write_file(bundle, vl_convert.javascript_bundle(used).encode())
+    here = Path(__file__).parent
+    files = [here / "charts" / "charts.js", *sorted(here.glob("chapters/*/*.js"))]
+    own = "\n".join(file.read_text("utf-8") for file in files)
+    return f"{bundle.read_text('utf-8')}\n(() => {{\n{own}}})();"
 
 
 def facts_of(paper: Paper, *chapters: str) -> Display:
@@ -114,9 +128,9 @@ def facts_of(paper: Paper, *chapters: str) -> Display:
 
 
 def _facts(paper: Paper, *chapters: str) -> str:
-    # No "<": what begins as a comment or a script would hide what comes after it from a browser.
-    known = json.dumps(facts.of_paper(paper, *chapters), ensure_ascii=False).replace("<", "\\u003c")
-    return f'<script type="application/json" id="facts">{known}</script>'
+    # Without "<": a comment or a script in it would hide the rest of the page from a browser
+    found = json.dumps(facts.of_paper(paper, *chapters), ensure_ascii=False).replace("<", "\\u003c")
+    return f'<script type="application/json" id="facts">{found}</script>'
 
 
 def _font_faces() -> str:

@@ -1,8 +1,8 @@
-"""The facts of the paper: every number of its text under a stable name, with where it comes from.
+"""The facts of the paper: every number of its text with a stable name and a source.
 
 A chapter's ``facts.py`` has classes of ``Facts`` with fields of ``Value`` and ``Name``, and one function ``of(paper)``
-that returns the outermost. A field is named in the text as in ``facts.json``: ``training.step.over_forward``. Its
-meaning stands behind it, after ``#:``, or in a string below it.
+that returns the outermost. The text and ``facts.json`` use the same name: ``training.step.over_forward``. The meaning
+of a field follows it, after ``#:`` or in a string on the next line.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ CHAPTERS = (
 )  # fmt: skip
 
 MEANING = re.compile(r'^    (\w+): [^\n]*?(?:  #: ([^\n]+)|\n    "+(.+?)"+$)', re.MULTILINE | re.DOTALL)
-"""A field, and its meaning behind it or below."""
+"""A field and its meaning."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -36,30 +36,30 @@ class Facts:
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls) -> None:
-        dataclasses.dataclass(frozen=True, repr=False, eq=False)(cls)  # which take long to compile, and nobody asks for
+        dataclasses.dataclass(frozen=True, repr=False, eq=False)(cls)  # unused, and slow to compile
 
 
 Group = TypeVar("Group")
 
 
 CONCLUSIVE = ("puzzle", "latency", "utilisation", "method")
-"""Chapters whose undisturbed facts the findings, the advice and the last lines of the command use."""
+"""Chapters with undisturbed facts for the findings, the advice and the last lines of the command."""
 
 
 @cache
 def of_chapter(name: str, paper: Paper) -> Any:
-    """Return the facts of a chapter, each with its key. They are computed once for a paper."""
+    """Compute the facts of a chapter, once for a paper. Each has its key."""
     key = f"{UNDISTURBED}{name}" if paper.is_undisturbed else name
     return _changed(import_module(f"report.chapters.{name}.facts").of(paper), key, lambda _value, key: {"key": key})
 
 
 def source_of(table: str, rows: str, sections: str) -> Source:
-    """Return the source of values that these sections of a measurement give."""
+    """Return the source of values from these sections of a measurement."""
     return Source(table, rows, options.measure_command(f"--sections {sections}"))
 
 
 def missing(kind: type[Group]) -> Group:
-    """Return a group of facts of which nothing was measured."""
+    """Return a group of missing facts."""
     found: dict[str, Any] = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         of: Any = field.type
@@ -73,12 +73,12 @@ def missing(kind: type[Group]) -> Group:
 
 
 def sourced(facts: Group, source: Source) -> Group:
-    """Return facts in which every value without a source has this one."""
+    """Give this source to every value without one."""
     return _changed(facts, "", lambda value, _key: {"source": value.source or source})
 
 
 def _changed(facts: Any, key: str, change: Callable[[Value | Name, str], dict[str, Any]]) -> Any:
-    """Return facts whose values have the fields that ``change`` returns for each value and its key."""
+    """Replace fields of each value by the result of ``change(value, key)``."""
     if isinstance(facts, Value | Name):
         return dataclasses.replace(facts, **change(facts, key))
     if not dataclasses.is_dataclass(facts) or isinstance(facts, type):
@@ -88,10 +88,10 @@ def _changed(facts: Any, key: str, change: Callable[[Value | Name, str], dict[st
 
 
 def conditions(name: str, facts: Any) -> Markup:
-    """Return the metadata block by which a chapter's blocks are shown or left out.
+    """Return the metadata block that shows or hides a chapter's blocks.
 
     ``when-meta="training.step"`` holds if a group has any value that is not missing, or a field of type bool is true.
-    A field ``claims`` (a dict of names and truths) decides which blocks of class ``reference`` are shown.
+    A field ``claims`` (names and truths) does the same for blocks of class ``reference``.
     """
     text = json.dumps({name: _conditions(facts)}, indent=1)
     return Markup(f"---\n{text}\n---\n")  # JSON is YAML
@@ -113,7 +113,7 @@ def _conditions(facts: Any) -> Any:
 
 
 def entries(key: str, facts: Any) -> Iterator[tuple[str, Value | Name, str]]:
-    """Yield the key, value and meaning of each fact of a chapter or group, whose own key is given."""
+    """Yield the key, value and meaning of each fact of the chapter or group at ``key``."""
     kind: Any = type(facts)
     meanings = _meanings(kind)
     for field in dataclasses.fields(facts):
@@ -126,33 +126,32 @@ def entries(key: str, facts: Any) -> Iterator[tuple[str, Value | Name, str]]:
 
 @cache
 def _meanings(kind: Any) -> dict[str, str]:
-    """Return what stands behind or below a dataclass's fields."""
     found = MEANING.findall(_sources(kind.__module__)[kind.__name__])
-    return {name: " ".join((behind or below).split()) for name, behind, below in found}
+    return {name: " ".join((after or below).split()) for name, after, below in found}
 
 
 @cache
 def _sources(module: str) -> dict[str, str]:
-    """Return the text of each class of a module; ``inspect`` would parse the module anew for each."""
+    """Return the text of each class of a module. ``inspect`` would parse the module for each."""
     text = inspect.getsource(import_module(module))
     return dict(re.findall(r"^class (\w+)(.*?\n)(?=\S|\Z)", text, re.MULTILINE | re.DOTALL))
 
 
 def of_paper(paper: Paper, *chapters: str) -> dict[str, dict[str, Any]]:
-    """Return the facts of chapters, or all, as JSON holds them, by key."""
-    asked = [(name, name, paper) for name in chapters or CHAPTERS]
+    """Return the facts of chapters, by default all, by key as values of JSON."""
+    sources = [(name, name, paper) for name in chapters or CHAPTERS]
     if paper.undisturbed is not paper:
         chosen = [name for name in CONCLUSIVE if name in (chapters or CHAPTERS)]
-        asked += [(f"{UNDISTURBED}{name}", name, paper.undisturbed) for name in chosen]
+        sources += [(f"{UNDISTURBED}{name}", name, paper.undisturbed) for name in chosen]
     return {
         key: as_json(value, meaning)
-        for start, name, of in asked
+        for start, name, of in sources
         for key, value, meaning in entries(start, of_chapter(name, of))
     }
 
 
 def as_json(value: Value | Name, meaning: str) -> dict[str, Any]:
-    """Return a fact as JSON holds it; what is missing has a null ``value``."""
+    """Convert a fact to JSON. A missing one has a null ``value``."""
     source = value.source or Source("")
     where = {"table": source.table, "rows": source.rows, "command": source.command}
     if isinstance(value, Name):
@@ -166,11 +165,11 @@ def as_json(value: Value | Name, meaning: str) -> dict[str, Any]:
 
 
 def why(paper: Paper, name: str) -> str:
-    """Return what is known of a fact, or of all facts whose names begin so. Raises UserError for an unknown name."""
-    known = of_paper(paper)
-    found = {key: fact for key, fact in known.items() if key == name or key.startswith(f"{name}.")}
+    """Describe a fact, or all facts of a group. Raises UserError for an unknown name."""
+    facts = of_paper(paper)
+    found = {key: fact for key, fact in facts.items() if key == name or key.startswith(f"{name}.")}
     if not found:
-        raise unknown("why", name, sorted(known))
+        raise unknown("why", name, sorted(facts))
     return "\n\n".join(_described(key, fact) for key, fact in found.items())
 
 
@@ -186,7 +185,7 @@ def _described(key: str, fact: dict[str, Any]) -> str:
 
 
 def dictionary() -> str:
-    """Return the meaning of every fact as Markdown, from the fields in the chapters."""
+    """Return the meanings of all facts as Markdown."""
     lines = [DICTIONARY]
     for name in CHAPTERS:
         kind = inspect.signature(import_module(f"report.chapters.{name}.facts").of).return_annotation

@@ -1,6 +1,6 @@
-"""What could not be computed: a sentence in its place, so that the paper is rendered, and a line for who renders it.
+"""Failures of figures, tables and values: a sentence in the paper, and a line on the command line.
 
-The chapters' Python runs in a process of its own, under either engine: the lines reach the command line by a file.
+The chapters' Python runs in a process of its own, under either engine. The lines reach the command line by a file.
 """
 
 import os
@@ -13,45 +13,42 @@ from measure.cache.scratch import scratch
 from measure.errors import UserError
 
 STRICT = "ROOFWRIGHT_STRICT"
-"""Where this variable is set, nothing stands in for what could not be computed: the failure ends the render."""
+"""If this variable is set, a failure ends the render."""
 
 FILE = "ROOFWRIGHT_FAILURES"  # this variable names the file of the lines
 
 
 class StrictError(UserError):
-    """A strict render met what could not be computed."""
+    """A failure in a strict render."""
 
     exit_code = 1
 
 
-def sentence(what: str, failure: Exception) -> str:
-    """Return what the paper says in place of something that could not be computed, and note it.
-
-    Raises the failure itself where it is the cache's (UserError) or ``STRICT`` is set.
-    """
+def sentence(subject: str, failure: Exception) -> str:
+    """Note a failure and return the paper's sentence about it. Raises a UserError itself, and all if ``STRICT``."""
     if isinstance(failure, UserError) or os.environ.get(STRICT):
         raise failure
     problem = " ".join(f"{type(failure).__name__}: {failure}".split()).removesuffix(":")
-    return noted_as(f"{what} failed with {problem}", f"{what}: {problem} ({_place(failure)}); please report it")
+    return noted_as(f"{subject} failed with {problem}", f"{subject}: {problem} ({_place(failure)}); please report it")
 
 
-def noted_as(what: str, line: str) -> str:
-    """Note a line for who renders, and return the paper's sentence."""
+def noted_as(problem: str, line: str) -> str:
+    """Note a line for the command line, and return the paper's sentence."""
     if place := os.environ.get(FILE):
         with Path(place).open("a", encoding="utf-8", errors="replace") as file:
             file.write(f"{line}\n")
-    return f"This could not be computed: {what}. What depends on it is left out."
+    return f"This could not be computed: {problem}. Everything that depends on it is left out."
 
 
 def _place(failure: Exception) -> str:
-    """Return the last file and line of the report's own that a failure passed."""
+    """Return the last file and line of the report in a failure's traceback."""
     frames = traceback.extract_tb(failure.__traceback__)
     own = [frame for frame in frames if Path(__file__).parent in Path(frame.filename).parents] or frames
     return f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "in another process"
 
 
 def any_noted() -> bool:
-    """Return whether anything could not be computed, of what a command line that is told of it has run so far."""
+    """Return whether anything failed so far in this command."""
     place = os.environ.get(FILE)
     return bool(place) and Path(str(place)).exists()
 
@@ -71,7 +68,7 @@ def in_environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def noted() -> Iterator[list[str]]:
-    """Yield a list that holds, once the block has ended, a line for each thing that could not be computed within it."""
+    """Yield a list that has a line for each failure in the block after its end."""
     lines: list[str] = []
     with scratch() as folder:
         place = folder / "failures.txt"

@@ -1,4 +1,4 @@
-"""Pipe tables in Markdown, and what stands in their cells."""
+"""Pipe tables in Markdown, and their cells."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -9,24 +9,24 @@ import pandas as pd
 from report.markdown import NOTHING, escape
 from report.stats.value import Name, Value
 
-NONE = "–"  # stands in a cell for what is not known or does not apply
+NONE = "–"  # in a cell without a value
 CITATION = re.compile(r"(?<!\\)@[^;\]]+")  # a citation, which is printed as an author and a year
 AUTHOR_AND_YEAR = "Longauthor 2000"
 
-LONGEST_WORD = 40  # so many characters stand on a line at most where no blank lets it break: a column is not wider
+LONGEST_WORD = 40  # characters; a longer one may break, so that no column is wider
 WORD = re.compile(rf"(?<!\S)(?:\\.|[^\s\\@$\[\]`]){{{LONGEST_WORD + 1},}}(?!\S)")
 CHARACTER = re.compile(r"\\.|.")
 
 LINE_CHARACTERS, CELL_PADDING = 118, 2.5
 """The text width in characters of a table's type (style.typ), and the space on both sides of a cell."""
-BREAK = "\u200b"  # within a word: a line may break here
+BREAK = "\u200b"  # allows a line to break inside a word
 
 
 def column_widths(columns: list[list[str]]) -> list[float]:
     """Return the widths in characters of columns, given as the texts of their cells: their longest lines if all fit.
 
-    Else each gets that of its longest word, and of what remains a share by how much longer its longest line is
-    (CSS 2.1, 17.5.2.2); together LINE_CHARACTERS, or more where already the words do.
+    Else each column gets its longest word, and a share of the rest in proportion to the excess of its longest line
+    (CSS 2.1, 17.5.2.2). Their sum is LINE_CHARACTERS, or more if the words need it.
     """
     lines = [max(map(len, column), default=0) + CELL_PADDING for column in columns]
     ends = f"[ {BREAK}-]"
@@ -39,12 +39,12 @@ def column_widths(columns: list[list[str]]) -> list[float]:
 
 
 def _printed(cell: str) -> str:
-    """Return about what a cell is printed as."""
+    """Return roughly the printed text of a cell."""
     return CITATION.sub(AUTHOR_AND_YEAR, cell).replace(NOTHING, "").replace("\\", "")
 
 
 def _with_breaks(cell: str) -> str:
-    """Return a cell whose longer words may break after so many characters."""
+    """Allow breaks in words longer than ``LONGEST_WORD``."""
 
     def broken(word: re.Match[str]) -> str:
         characters = CHARACTER.findall(word[0])
@@ -59,11 +59,11 @@ def _text(cell: Any) -> str:
 
 
 def markdown_table(header: str, rows: Iterable[Sequence[Any]]) -> str:
-    """Return a pipe table. Its header is as in ``"Model | Batch > | Latency >"``, where ``>`` aligns to the right.
+    """Return a pipe table. In a header such as ``"Model | Batch > | Latency >"``, ``>`` aligns to the right.
 
-    Cells are Markdown on one line, or a Value, which prints as a number or a dash. Dashes give a column's width: by
-    their numbers pandoc shares the width of the text among the columns of a table with long lines. If the columns do
-    not fit there are enough dashes to make the line below the header such a long one.
+    Cells are Markdown on one line, or a Value, which prints as a number or a dash. If a table has long lines, pandoc
+    sets the widths of its columns in proportion to the dashes below the header. Columns that do not fit get enough
+    dashes to make that line a long one.
     """
     titles = header.split(" | ")
     names = [title.removesuffix(" >") for title in titles]
@@ -78,10 +78,10 @@ def markdown_table(header: str, rows: Iterable[Sequence[Any]]) -> str:
 
 
 def known(value: Any, write: Callable[..., str], *arguments: Any, otherwise: str = NONE) -> str:
-    """Return ``write(value, *arguments)``, or another text where the value is not known."""
+    """Return ``write(value, *arguments)``, or another text for a missing value."""
     return otherwise if pd.isna(value) else write(value, *arguments)
 
 
 def cited(keys: str) -> str:
-    """Return keys split by ``;`` as a citation."""
+    """Return keys joined by ``;`` as a citation."""
     return "[" + "; ".join(f"@{key}" for key in keys.split(";")) + "]"

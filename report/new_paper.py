@@ -9,12 +9,12 @@ from measure.cache.project import ROOT, SETTINGS_FILE, project_folder
 from measure.errors import UserError
 from report.files import read_text, write_file
 
-# Below an own folder: what is rendered, the package's files with the folder's over them
+# Below a reader's folder: the package's files, replaced by the folder's own, to render
 RENDERED = Path("_cache/paper")
-SHARED = ("bib", "data", "published.qmd", "index.qmd")  # what every paper needs, beside the package itself
-OWN_FILES = "own-files.txt"  # in what is rendered: the files that are the folder's
+SHARED = ("bib", "data", "published.qmd", "index.qmd")  # every paper needs them and the package
+OWN_FILES = "own-files.txt"  # lists the folder's own files there
 DISCUSSION = "discussion.qmd"
-STARTER = Path(__file__).with_name("starter")  # what a new folder begins with
+STARTER = Path(__file__).with_name("starter")  # the files of a new folder
 
 COLOPHON = """\
 ```{python}
@@ -26,18 +26,18 @@ author_cells.colophon()
 
 
 def new(folder: Path) -> list[Path]:
-    """Write a folder that renders at once; return its files. Raises UserError if it holds something."""
+    """Write a folder that is ready to render; return its files. Raises UserError if it is not empty."""
     try:
         is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-    except OSError as problem:  # such as a folder that others may not read, or a name that is too long
+    except OSError as problem:  # such as an unreadable folder or a long name
         raise UserError(f"{folder}: cannot be used ({problem.strerror}); name another folder") from None
     if is_taken:
         raise UserError(f"{folder} is there already and not empty; name a folder that is new")
     root = project_folder()
     shared = re.search(r"(?ms)^citeproc:.*?(?=^# A paper of your own)", read_text(root / SETTINGS_FILE))
-    # But the project's title, and a standard at which Quarto's PDF stops if a picture of theirs has no alternative text
+    # Without the project's title and its PDF standard, which fails for a picture without alternative text
     formats = re.sub(r"(?m)^ +(- text|pdf-standard):.*\n", "", shared[0] if shared else "")
-    # The authors' abstract and findings are no reader's; nor are the studies that they held against their numbers
+    # Without the authors' abstract and findings, and the studies that they compared with
     index = re.sub(r"\{\{< include report/chapters/(front|published)/.*>\}\}\n\n", "", read_text(root / "index.qmd"))
     before, heading, after = index.partition("# What you could measure next")
     contents = {
@@ -51,14 +51,14 @@ def new(folder: Path) -> list[Path]:
 
 
 def stands_in(folder: Path) -> bool:
-    """Return whether a folder holds a paper of its own: settings with a part ``roofwright``, outside the project."""
+    """Return whether a folder is a reader's paper: outside the project, with settings for ``roofwright``."""
     settings = folder / SETTINGS_FILE
     is_ours = folder.resolve() in (ROOT.resolve(), project_folder().resolve())
     return not is_ours and settings.is_file() and bool(re.search(r"(?m)^roofwright:", read_text(settings)))
 
 
 def assemble(folder: Path) -> Path:
-    """Put the package's files and over them the folder's into one place, which both engines render; return it."""
+    """Copy the package's files, then the folder's own, into one place for both engines; return it."""
     try:
         return _assemble(folder)
     except OSError as problem:
@@ -84,11 +84,11 @@ def _assemble(folder: Path) -> Path:
         shutil.copy2(path, target)
     listed = root / OWN_FILES
     listed.write_text("\n".join(path.relative_to(folder).as_posix() for path in theirs), "utf-8")
-    os.utime(listed, (0, 0))  # what was remembered of the last render stays true
+    os.utime(listed, (0, 0))  # so that the outputs of the last render stay valid
     return root
 
 
 def _is_theirs(path: Path) -> bool:
-    """Return whether a file of the folder belongs to the paper: no output, no environment, no measurement."""
+    """Return whether a file belongs to the paper: not an output, an environment or a measurement."""
     parts = path.parts
     return parts[0] != "data" and not any(part.startswith((".", "_")) for part in parts if part != SETTINGS_FILE)

@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 440.0, 260.0
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Let IPython show a ``ModelAnswer`` with its chart, wherever it is the value of a cell."""
+    """Let IPython show a ``ModelAnswer`` with its chart."""
     html = shell.display_formatter.formatters["text/html"]
     html.for_type_by_name("measure.verbs.answer", "ModelAnswer", as_html)
 

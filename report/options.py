@@ -1,7 +1,7 @@
-"""What a reader sets of the paper beside its words: under `roofwright` in `_quarto.yml`, or by flags.
+"""A reader's choices: under `roofwright` in `_quarto.yml`, or by flags.
 
-The chapters' Python runs in the project's folder, under either engine, and finds both there: flags reach it, as they
-reach Quarto, by environment variables.
+The chapters' Python runs in the project's folder under either engine. Flags reach it, and Quarto, by environment
+variables.
 """
 
 import os
@@ -21,52 +21,52 @@ from roofwright.command_line import data_flag
 if TYPE_CHECKING:
     from report.paper import Paper
 
-HERE = "ROOFWRIGHT_HERE"  # this variable names the folder in which the reader runs the command
+HERE = "ROOFWRIGHT_HERE"  # this variable is the folder of the reader's command
 
 
 def machines(data: Path, root: Path = Path()) -> list[str]:
-    """Return the folders of the machines that are chosen, in that order; none where all are meant.
+    """Return the folders of the chosen machines in their order; none means all.
 
-    Raises UserError for a name that is no machine's folder in the data folder.
+    Raises UserError for an unknown machine.
     """
-    names, known = _names("machines", root), machine_names(data)
-    if names and not known:
+    names, folders = _names("machines", root), machine_names(data)
+    if names and not folders:
         raise UserError(
             f"{data} holds no machine, so none can be chosen; measure one first with {as_called('measure')}"
         )
     for name in names:
-        if name not in known:
-            raise unknown(f"--machines, or roofwright: machines in {SETTINGS_FILE}", name, known)
+        if name not in folders:
+            raise unknown(f"--machines, or roofwright: machines in {SETTINGS_FILE}", name, folders)
     return list(dict.fromkeys(names))
 
 
-def choose(what: str, known: Collection[str], root: Path = Path()) -> set[str]:
-    """Return those of the known ``models`` or ``chips`` that are chosen, by names or globs; all without a choice.
+def choose(kind: str, available: Collection[str], root: Path = Path()) -> set[str]:
+    """Return the available ``models`` or ``chips`` that a reader chose by names or globs, by default all.
 
-    Raises UserError for a name or a glob that fits none.
+    Raises UserError for a name or glob without a match.
     """
-    names = _names(what, root)
+    names = _names(kind, root)
     for name in names:
-        if not matching(known, name):
-            raise unknown(f"--{what}, or roofwright: {what} in {SETTINGS_FILE}", name, sorted(known))
-    return {each for name in names or ["*"] for each in matching(known, name)}
+        if not matching(available, name):
+            raise unknown(f"--{kind}, or roofwright: {kind} in {SETTINGS_FILE}", name, sorted(available))
+    return {each for name in names or ["*"] for each in matching(available, name)}
 
 
 def measure_command(flags: str = "") -> str:
-    """Return the command that measures what a figure or value lacks, with the flags that find this cache."""
+    """Return the command that measures missing data, with the flags for this cache."""
     own, named = _flags(os.environ.get("ROOFWRIGHT_DATA", ""), Path.cwd(), Path(os.environ.get(HERE, Path.cwd())))
     return f"python -m measure{own}{'' if '--models' in flags else named} {flags}".rstrip()
 
 
-FEW = 6  # so many models a command names; of more it measures the list that it has
+FEW = 6  # the most models that a command names
 
 
 @cache
 def _flags(data: str, root: Path, here: Path) -> tuple[str, str]:
-    """Return the flags by which ``python -m measure`` finds this cache, and those that name its models if they are few.
+    """Return the flags of ``python -m measure`` for this cache, and for its models if they are few.
 
-    Neither for the project's own cache, which holds the usual models. The paper may be handed in, so it names no folder
-    above the one where the reader stands.
+    The project's own cache with the usual models needs neither. No folder above the reader's is named, since a reader
+    may publish the paper.
     """
     folder = Path(data)
     if not data or folder.resolve() == (root / "data").resolve():
@@ -79,9 +79,9 @@ def _flags(data: str, root: Path, here: Path) -> tuple[str, str]:
 
 
 def load_paper(chosen: Sequence[str] | None = None) -> "Paper":
-    """Load the paper of the project in this folder, from ROOFWRIGHT_DATA or else from its own data, as the reader set.
+    """Load the paper of the project in this folder with the reader's choices, from ROOFWRIGHT_DATA or its own data.
 
-    ``chosen`` are machines instead of the reader's, all if empty. Raises UserError for a choice that matches nothing.
+    ``chosen`` replaces the reader's machines; empty means all. Raises UserError for a choice without a match.
     """
     from report.paper import PROJECTS, load  # late: pandas takes a second, and other functions need none
 
@@ -95,6 +95,6 @@ def load_paper(chosen: Sequence[str] | None = None) -> "Paper":
     )
 
 
-def _names(what: str, root: Path) -> list[str]:
-    """Return the names chosen in the project in a folder; none in another, from which someone may read tables too."""
-    return read_project(root).chosen(what) if (root / SETTINGS_FILE).is_file() else []
+def _names(kind: str, root: Path) -> list[str]:
+    """Return the names chosen in a project; none in a folder that is not a project."""
+    return read_project(root).chosen(kind) if (root / SETTINGS_FILE).is_file() else []

@@ -1,8 +1,8 @@
-"""Encodings: axes whose pixels are known, so that names can be placed before the chart is drawn; colours and shapes.
+"""Encodings: axes with known pixels, so that names can be placed before the chart is drawn; colours and shapes.
 
-``axis("latency_s")`` is the encoding of a field, ``alt.Y`` if the axis is vertical and ``alt.X`` if not; ``axis(1.0)``
-is that of a value. With ``shown=False`` an axis has no labels and no title, because the panel to its left has them.
-`charts.js` shows them again on a page that stacks the panels.
+``axis("latency_s")`` encodes a field, as ``alt.Y`` if the axis is vertical and ``alt.X`` if not; ``axis(1.0)`` encodes
+a value. With ``shown=False`` an axis has no labels and no title, because the panel to its left has them. `charts.js`
+shows them again on a page that stacks the panels.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +22,13 @@ for part in (alt.MarkDef, alt.FacetedEncoding):  # replaced, never changed; Alta
 LABEL_GAP = 6  # least pixels between two labels of an axis
 
 
+@dataclass(frozen=True)
 class Held:
-    """A finished part of a chart, and the axis that it belongs to. Altair copies charts often, but never this."""
+    """A finished part of a chart, and its axis."""
 
-    _schema: ClassVar = {"type": "object"}  # Altair asks anything with a schema for its ``to_dict``
-
-    def __init__(self, part: dict[str, Any], axis: "Axis") -> None:
-        self.part = part
-        self.axis = axis
+    part: dict[str, Any]
+    axis: "Axis"
+    _schema: ClassVar = {"type": "object"}  # Altair calls ``to_dict`` of anything with a schema
 
     def to_dict(self) -> dict[str, Any]:
         return self.part
@@ -37,7 +36,7 @@ class Held:
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """What all axes share. ``pixel`` counts from the left, or from the top where the axis is ``vertical``."""
+    """The parts that all axes share. Pixels count from the left, or from the top if ``vertical``."""
 
     pixels: float
     title: str = ""
@@ -53,7 +52,7 @@ class Axis:
         raise NotImplementedError
 
     def _guides(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return scale and axis as Vega-Lite reads them."""
+        """Return scale and axis of Vega-Lite."""
         raise NotImplementedError
 
     @property
@@ -62,13 +61,12 @@ class Axis:
         return f"{self.title} ({self.unit})" if self.unit and self.unit not in self.title else self.title
 
     def __call__(self, field: Any) -> Any:
-        """Return the encoding of a field, or of a value that is the same for all marks."""
         scale, guide = self._guides()
         kind = "nominal" if scale["type"] == "band" else "quantitative"
         guide = {"grid": kind == "quantitative"} | guide | {"description": self.heading}
         guide |= {} if self.shown else {"labels": False, "ticks": False}
-        about: dict[str, Any] = {"type": kind, "title": self.title if self.title and self.shown else None}
-        about |= {"scale": Held(scale, self), "axis": Held(guide, self)}
+        title = (self.title if self.shown else None) or None
+        about: Any = {"type": kind, "title": title, "scale": Held(scale, self), "axis": Held(guide, self)}
         if isinstance(field, str):
             return (alt.Y if self.vertical else alt.X)(field=field, **about)
         return (alt.YDatum if self.vertical else alt.XDatum)(datum=field, **about)
@@ -76,7 +74,7 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class LogAxis(Axis):
-    """A logarithmic axis. Its unit follows each tick's SI number; ``ticks``, where given, are its only ones."""
+    """A logarithmic axis. Its unit follows each tick's SI number. Without ``ticks`` it chooses its own."""
 
     low: float
     high: float
@@ -84,9 +82,9 @@ class LogAxis(Axis):
 
     @classmethod
     def around(cls, values: Iterable[float], margins: tuple[float, float] = (0.05, 0.05), **about: Any) -> "LogAxis":
-        """Hold all values that have a logarithm, with these shares of its length free below and above.
+        """Cover all values that have a logarithm, with these shares of its length free below and above.
 
-        Values near each other are in the middle of it. Raises ValueError where none has a logarithm.
+        Values near each other are in its middle. Raises ValueError if none has a logarithm.
         """
         logs = [log10(value) for value in values if value > 0]
         if not logs:
@@ -117,7 +115,7 @@ class LogAxis(Axis):
         return {"type": "log", "domain": domain, "nice": False}, guide | spaced
 
     def _decades(self) -> dict[str, Any]:
-        """Return ticks with as many labels as fit: each decade's, or every second's, or third's."""
+        """Return ticks with as many labels as fit: at each decade, or every second, or every third."""
         decades = log10(self.high / self.low)
         longest = text_size(f"100 M{self.unit}" if self.unit else "10000", theme.TICK_SIZE)[0] + LABEL_GAP
         every = 1 if self.vertical else ceil(longest * decades / self.pixels)
@@ -153,9 +151,9 @@ class LinearAxis(Axis):
 
     @classmethod
     def around(cls, values: Iterable[float], zero: bool = True, margin: float = 0.04, **about: Any) -> "LinearAxis":
-        """Hold all values, and zero where asked to, with a share of its length free at each end that is not zero.
+        """Cover all values, and ``zero``, with a share of its length free at each end that is not zero.
 
-        Raises ValueError where there is no value.
+        Raises ValueError without a value.
         """
         finite = [value for value in values if value == value]
         if not finite:
@@ -180,7 +178,7 @@ class LinearAxis(Axis):
 
 @dataclass(frozen=True, kw_only=True)
 class Categories(Axis):
-    """Names in their order: rows from the top where ``vertical``, else columns. ``padding`` is free of each step."""
+    """Names in their order: rows from the top if ``vertical``, else columns. ``padding`` is a share of a step."""
 
     names: tuple[str, ...]
     vertical: bool = True
@@ -188,7 +186,7 @@ class Categories(Axis):
 
     @classmethod
     def steps(cls, names: Iterable[str], step: float = 20, **about: Any) -> "Categories":
-        """Return an axis with so many pixels for each name."""
+        """Give each name ``step`` pixels."""
         ordered = tuple(dict.fromkeys(names))
         return cls(names=ordered, pixels=step * len(ordered), **about)
 
@@ -208,17 +206,16 @@ class Categories(Axis):
 
 
 def by_color(field: str, palette: Mapping[str, str], **about: Any) -> alt.Color:
-    """Return the encoding of names by a palette (name to colour), in the order of the legend."""
+    """Encode names by a palette (name to colour), in the order of the legend."""
     return alt.Color(field=field, type="nominal", scale=_scale(palette), **about)
 
 
 def by_shape(field: str, palette: Mapping[str, str], **about: Any) -> alt.Shape:
-    """Return the encoding of names by a palette of shapes."""
     return alt.Shape(field=field, type="nominal", scale=_scale(palette), **about)
 
 
 def by_size(field: str, largest: float) -> alt.Size:
-    """Return the encoding of a value as the area of a mark; at ``largest`` it is ``theme.LARGEST`` pixels."""
+    """Encode a value as the area of a mark, at most ``theme.LARGEST`` pixels at ``largest``."""
     scale = {"domain": [0, largest], "range": [0, theme.LARGEST], "clamp": True}
     return alt.Size(field=field, type="quantitative", scale=scale, legend=None)
 

@@ -7,7 +7,6 @@ import signal
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
-from importlib.metadata import version
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from textwrap import wrap
@@ -27,12 +26,12 @@ STACK = re.compile(r"\s+at ")  # begins a line of a stack of JavaScript
 
 @cache
 def _process() -> ProcessPoolExecutor:
-    # not forked: a Jupyter kernel has threads, whose locks a fork would copy as they are held
+    # not forked: a Jupyter kernel has threads, and a fork would copy their held locks
     return ProcessPoolExecutor(1, get_context("spawn"), initializer=_prepare)
 
 
 def _prepare() -> None:
-    """Hide the system's fonts from this process, and end it with its parent, which hears Ctrl-C for both."""
+    """Hide the system's fonts from this process, and end it with its parent, which handles Ctrl-C for both."""
     os.environ["FONTCONFIG_FILE"] = str(FONTS / "fonts.conf")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -44,53 +43,35 @@ def _prepare() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-_begun: list[tuple[dict[str, Any], Path, Future[None]]] = []  # charts that are being drawn, each into its file
+_begun: list[tuple[dict[str, Any], Path, Future[None]]] = []  # charts being drawn
 
 
 def begin(specification: dict[str, Any], place: Path) -> None:
-    """Begin to draw a chart into a file, which is there when ``finish`` returns."""
+    """Begin to draw a chart into a file, which exists when ``finish`` returns."""
     place = place.resolve()
     try:
         drawn = _process().submit(_draw, specification, place)
-    except BrokenProcessPool as broken:  # by a picture before this one: ``finish`` begins anew after that
+    except BrokenProcessPool as broken:  # ``finish`` begins anew after the picture that broke it
         drawn = Future()
         drawn.set_exception(broken)
     _begun.append((specification, place, drawn))
 
 
 def finish() -> None:
-    """Wait for the pictures that were begun.
-
-    A picture that cannot be drawn holds a sentence that says so. Raise the failure where ``failures`` are strict.
-    """
+    """Wait for all pictures. One that fails holds a sentence about it; the failure is raised if failures are strict."""
     while _begun:
         _, place, drawn = _begun.pop(0)
         try:
             drawn.result()
         except Exception as failure:
-            if isinstance(failure, BrokenProcessPool):  # whose process died with this picture, before the others
+            if isinstance(failure, BrokenProcessPool):  # this picture broke the process for the others
                 _process.cache_clear()
                 for _ in range(len(_begun)):
                     begin(*_begun.pop(0)[:2])
-            place.write_text(_said(failures.sentence(f"drawing {place.stem}", failure)), encoding="utf-8")
+            place.write_text(_placeholder(failures.sentence(f"drawing {place.stem}", failure)), encoding="utf-8")
 
 
-def script() -> str:
-    """Return the script that draws charts in a page, Vega included, which is bundled once: that takes two seconds."""
-    bundle = Path("_cache", f"vega-{version('vl-convert-python')}.js")
-    if not bundle.exists():
-        bundle.parent.mkdir(exist_ok=True)
-        partial = bundle.with_name(f".{bundle.name}.{os.getpid()}")
-        given = "Object.assign(window, { vegaEmbed, lodashDebounce });"  # what the scripts use
-        partial.write_text(vl_convert.javascript_bundle(given), "utf-8")
-        os.replace(partial, bundle)
-    here = Path(__file__).parent
-    scripts = [*sorted(here.glob("*.js")), *sorted(here.parent.glob("chapters/*/*.js"))]
-    own = "\n".join(each.read_text("utf-8") for each in scripts)
-    return f"{bundle.read_text('utf-8')}\n(() => {{\n{own}}})();"
-
-
-def _said(sentence: str) -> str:
+def _placeholder(sentence: str) -> str:
     lines = wrap(sentence, 80)
     texts = "".join(f'<text x="0" y="{16 * row + 14}">{html.escape(line)}</text>' for row, line in enumerate(lines))
     size = f'width="560" height="{16 * len(lines) + 6}"'
@@ -107,7 +88,7 @@ def _register_fonts() -> None:
 
 
 def converted(specification: dict[str, Any], kind: str, **options: Any) -> Any:
-    """Draw a chart as ``svg``, ``png`` or ``pdf``. Raise ValueError in one line, where Vega fails with a stack."""
+    """Draw a chart as ``svg``, ``png`` or ``pdf``. Raises ValueError with one line, without Vega's stack."""
     _register_fonts()
     try:
         return getattr(vl_convert, f"vegalite_to_{kind}")(specification, **options)
@@ -117,10 +98,10 @@ def converted(specification: dict[str, Any], kind: str, **options: Any) -> Any:
 
 
 def picture(specification: dict[str, Any]) -> str:
-    """Draw a chart as SVG, whose texts carry their length: the font of a page does not reach a picture in it.
+    """Draw a chart as SVG. Texts carry their lengths, since the font of a page does not reach its pictures.
 
-    Its alternative text stands in the page: without one for every mark it takes half the room. Texts are measured in
-    the same letters out of vl-convert itself, which opens a font's file anew for each letter.
+    Alternative texts of marks are left out: the page has one for the picture, which is half as long without. vl-convert
+    measures with its own copy of the font, because it opens a file anew for each letter.
     """
     config = specification["config"] | {"aria": False, "font": BUILT_IN}
     svg: str = converted(specification | {"config": config}, "svg")

@@ -1,7 +1,7 @@
-"""A chart of Altair as the paper shows it: in its theme, with one legend, and with its data as tables.
+"""Altair's charts in the paper's theme, with one legend, and with their data as tables.
 
-A figure says which of its data readers get as CSV, in ``usermeta``, which Vega ignores. The page's script (`charts.js`)
-makes the CSV that a figure links to from it, and `figure_files` the same as a file.
+``usermeta``, which Vega ignores, lists the data that readers get as CSV. The page's script (`charts.js`) and
+`figure_files` both write the CSV from it.
 """
 
 import json
@@ -18,7 +18,7 @@ from report.charts.axes import longest
 from report.markdown import washed
 
 Content = dict[str, Any]
-Leaf = tuple[Content, str, bool]  # a layer with a mark, its panel's title, and whether it only names marks
+Leaf = tuple[Content, str, bool]  # a layer, its panel's title, whether it only names marks
 
 HEIGHT = 200  # pixels of a panel that states none
 FADED = 0.12  # the opacity of marks that a click on the legend did not pick
@@ -30,7 +30,7 @@ STRING = re.compile(r'"([^"]+)"')
 
 
 def specified(chart: Any) -> Content:
-    """Return a chart of Altair as the paper shows it."""
+    """Return the specification of a chart as the paper shows it."""
     with alt.theme.enable("roofwright"), alt.data_transformers.enable("roofwright"):
         figure = chart.to_dict(validate=False)
     datasets = figure.pop("datasets", {})
@@ -57,7 +57,7 @@ def specified(chart: Any) -> Content:
 
 
 def plain(value: Any, digits: int = 6) -> Any:
-    """Return what JSON holds: so many digits of a number, None where there is none, texts that a picture can hold."""
+    """Convert to values of JSON: numbers with so many digits, None for a missing one, texts that a picture can hold."""
     match value:
         case str():
             return washed(value)
@@ -85,9 +85,9 @@ alt.theme.register("roofwright", enable=False)(lambda: alt.theme.ThemeConfig(con
 def _leaves(
     view: Content, datasets: Content, data: Any = None, title: str = "", is_name: bool = False
 ) -> Iterator[Leaf]:
-    """Give each layer its data and the look of the paper; yield those with a dataset.
+    """Give each layer its data and the look of the paper; yield the ones with a dataset.
 
-    A row without a logarithm is on no logarithmic axis.
+    Rows without a logarithm are left out on logarithmic axes.
     """
     data = view.pop("data", data)
     if "values" in (data or {}):
@@ -117,7 +117,7 @@ def _leaves(
 
 
 def _share_legend(layers: Sequence[Content], datasets: Content, room: float) -> None:
-    """Give all marks of a figure one scale of colours, one of shapes and one legend; a click on an entry picks marks.
+    """Give a figure one scale of colours, one of shapes and one legend. A click on its entry picks marks.
 
     Raises ValueError for a name without a colour, or with two.
     """
@@ -125,8 +125,8 @@ def _share_legend(layers: Sequence[Content], datasets: Content, room: float) -> 
     encodings = [each["encoding"][channel] for channel, some in using.items() for each in some]
     titles = [each.get("title") or "" for each in encodings if each.get("legend", "") is not None]
     for channel, some in using.items():
-        chosen = [each for each in some if "range" in (each["encoding"][channel].get("scale") or {})]
-        chosen = [each for each in chosen if each["encoding"][channel].get("type") == "nominal"]
+        nominal = [each for each in some if each["encoding"][channel].get("type") == "nominal"]
+        chosen = [each for each in nominal if "range" in (each["encoding"][channel].get("scale") or {})]
         palette: dict[str, str] = {}
         present: set[str] = set()
         for layer in chosen:
@@ -137,12 +137,11 @@ def _share_legend(layers: Sequence[Content], datasets: Content, room: float) -> 
                     raise ValueError(f"{channel} of {name}: both {palette[name]} and {look}")
         if missing := present - palette.keys():
             raise ValueError(f"no {channel} for {', '.join(sorted(missing))}")
-        shown = [name for name in palette if name in present]
-        legend = (
-            _legend(shown, titles[0], room, {each["mark"]["type"] for each in chosen}) if shown and titles else None
-        )
+        palette = {name: look for name, look in palette.items() if name in present}
+        marks = {each["mark"]["type"] for each in chosen}
+        legend = _legend([*palette], titles[0], room, marks) if palette and titles else None
         for layer in chosen:
-            scale = {"domain": shown, "range": [palette[name] for name in shown]}
+            scale = {"domain": [*palette], "range": [*palette.values()]}
             layer["encoding"][channel] |= {"scale": scale, "legend": legend, "title": (titles or [""])[0] or None}
         if channel == "color" and legend:
             _pick_by_click([each for each in chosen if each["mark"]["type"] != "text"])
@@ -170,11 +169,11 @@ def _pick_by_click(layers: Sequence[Content]) -> None:
 
 
 def _tables(leaves: Sequence[Leaf], datasets: Content, chosen: str) -> list[Content]:
-    """Return what a figure's datasets show, which keep only the fields in use.
+    """Return the tables of a figure, and drop unused fields from its datasets.
 
-    Of each table: ``data``, its dataset; ``about``, columns that hold for all its rows (``panel``, where panels have
-    titles, and ``mark``, where there are several tables); ``columns``, a heading for each field whose own name says
-    less. Names of marks, and what has no field to show, are no table.
+    A table has its dataset's name as ``data``. ``about`` are columns with the same value in all rows: ``panel`` if
+    panels have titles, ``mark`` if there are several tables. ``columns`` maps fields to better headings. Datasets that
+    only name marks are left out.
     """
     uses: dict[str, list[Leaf]] = {}
     for leaf in leaves:
@@ -185,10 +184,10 @@ def _tables(leaves: Sequence[Leaf], datasets: Content, chosen: str) -> list[Cont
     }
     panels = {title for found in marks.values() for _, title, _ in found}
     tables = []
-    # What a reader can point at comes before roofs, fitted lines and the like
+    # Marks with tooltips come before roofs and fitted lines
     for name in sorted(uses, key=lambda name: not any("tooltip" in layer["encoding"] for layer, *_ in uses[name])):
         headings = {field: heading for layer, *_ in marks[name] for field, heading in _headings(layer).items()}
-        if marks[name]:  # names are placed anew on a narrow page
+        if marks[name]:  # `charts.js` needs all fields of names
             written = json.dumps([layer for layer, *_ in uses[name]], ensure_ascii=False)
             steps = json.dumps([layer.get("transform") for layer, *_ in uses[name]], ensure_ascii=False)
             fields = {*FIELD.findall(written), *STRING.findall(steps + chosen), *headings}
@@ -197,7 +196,7 @@ def _tables(leaves: Sequence[Leaf], datasets: Content, chosen: str) -> list[Cont
         if not marks[name] or not any(datasets[name]):
             continue
         titles = dict.fromkeys(title for _, title, _ in marks[name])
-        if 1 < len(titles) == len(panels):  # what every panel shows belongs to none
+        if 1 < len(titles) == len(panels):  # common to all panels
             titles = {}
         about = {"panel": ", ".join(titles)} if panels != {""} else {}
         if sum(map(bool, marks.values())) > 1:
@@ -207,7 +206,7 @@ def _tables(leaves: Sequence[Leaf], datasets: Content, chosen: str) -> list[Cont
 
 
 def _headings(layer: Content) -> dict[str, str]:
-    """Return the headings of a layer's fields: those of its axes, and of its tooltip with the units."""
+    """Return the headings of a layer's fields from its axes, and from its tooltip with the units."""
     headings = {}
     for name in ("x", "y"):
         place = layer["encoding"].get(name, {})
@@ -223,7 +222,7 @@ def _headings(layer: Content) -> dict[str, str]:
 
 
 def _columns(rows: list[dict[str, Any]], headings: dict[str, str]) -> dict[str, str]:
-    """Return headings of fields that the rows have, each once; a second field of the same heading keeps its name."""
+    """Return unique headings of the rows' fields; a second field with the same heading keeps its name."""
     fields = list(dict.fromkeys(name for row in rows for name in row))
     taken = {name for name in fields if not headings.get(name)}
     columns = {}

@@ -1,4 +1,4 @@
-"""The roofline plane that grows through the paper: its axes follow from the roofs alone, so they stay the same.
+"""The roofline plane. Its axes follow from the roofs.
 
 roof = DrawnRoof.of(Roofline(peak, bandwidth), "fp32 ")
 plane = Plane.over([roof], plot_width(), 380)
@@ -34,12 +34,12 @@ class DrawnRoof:
 
     @classmethod
     def of(cls, roof: Roofline, before: str = "") -> "DrawnRoof":
-        """Return a roof whose texts are its rates, that of the flat part after a precision."""
+        """Name a roof by its rates; ``before`` is a prefix for the flat part."""
         return cls(roof, before + si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
 
     @property
     def slopes(self) -> list[tuple[str, Roofline]]:
-        """The roof itself and those of its caches, without a slope where no bandwidth is known."""
+        """The roof and the roofs of its caches, and their texts."""
         caches = [(text, Roofline(self.roofline.peak_flop_per_s, speed)) for text, speed in self.caches]
         return [(self.memory, self.roofline), *caches]
 
@@ -69,21 +69,21 @@ class Plane:
         return cls(tuple(roofs), across, LogAxis.around(y, (0.01, 0.01), pixels=height, vertical=True, **about))
 
     def chart(self, *layers: alt.Chart, title: Any = "", **about: Any) -> alt.LayerChart:
-        """Return the roofs with these layers on them."""
+        """Draw the roofs, and these layers on them."""
         size = {"width": self.x.pixels, "height": self.y.pixels}
         return alt.layer(*self._shades(), *self._roofs(), *self._notes(), *layers, title=title, **size, **about)
 
     def place(self, points: alt.Chart, intensity: str, rate: str, *tooltip: tuple[str, str, str]) -> alt.Chart:
-        """Return points on the plane. Unless given, the tooltip has the field ``name`` and both places."""
+        """Place points on the plane. The default tooltip has the field ``name`` and both places."""
         usual = ("name", "network", ""), (intensity, "intensity", "FLOP/B"), (rate, "performance", "FLOP/s")
         return tips(points.encode(self.x(intensity), self.y(rate)), *(tooltip or usual))
 
     def names(self, rows: pd.DataFrame, text: str, intensity: str, rate: str, size: Any = 0) -> list[alt.Chart]:
-        """Name points clear of the roofs and their texts; ``size`` is that of `annotations.names`."""
+        """Name points clear of the roofs and their texts, as `annotations.names` does."""
         return annotations.names(rows, text, self.x(intensity), self.y(rate), tuple(self.taken()), size)
 
     def taken(self) -> Iterator[Box]:
-        """Yield the boxes of the roofs and their texts, which no name may cover."""
+        """Yield boxes of the roofs and their texts, which no name may cover."""
         for _, line in (each for roof in self.roofs for each in roof.slopes):
             corners = [(self.x.pixel(row["intensity"]), self.y.pixel(row["rate"])) for row in self._corners(line)]
             for start, end in pairwise(corners):
@@ -97,30 +97,27 @@ class Plane:
                 yield Box(x + across, y - slope * across - 1.5 * height, x + across + 8, y - slope * across)
 
     def groups(self, rows: pd.DataFrame, kind: str, heading: str, whole: str, **encodings: Any) -> alt.Chart:
-        """Return points for groups of operators, their area the ``share`` that they take of a whole.
-
-        Where rows have a ``network``, it is told too.
-        """
+        """Draw groups of operators as points. Their area is their ``share`` of a whole."""
         attainable = map(self.roofs[0].roofline.attainable, rows.intensity)
         rows = rows.assign(attained=[rate / most for rate, most in zip(rows.flop_per_s, attainable, strict=True)])
-        told = [
+        tooltip = [
             *([("network", "network", "")] if "network" in rows else []),
             (kind, heading, ""), ("share", f"share of the {whole}", ".1%"), ("time_s", "time", "s"),
             ("flop_per_s", "performance", "FLOP/s"), ("attained", "of the roof", ".0%"),
             ("intensity", "intensity", "FLOP/B"),
         ]  # fmt: skip
-        points = alt.Chart(rows[[field for field, *_ in told]]).mark_point(opacity=0.7)
-        return self.place(points.encode(size=by_size("share", 1.0), **encodings), "intensity", "flop_per_s", *told)
+        points = alt.Chart(rows[[field for field, *_ in tooltip]]).mark_point(opacity=0.7)
+        return self.place(points.encode(size=by_size("share", 1.0), **encodings), "intensity", "flop_per_s", *tooltip)
 
     def levels(self, speeds: Mapping[str, float]) -> alt.Chart:
-        """Return the slopes of levels of memory, in B/s each, up to the first roof's peak."""
+        """Draw the slopes of levels of memory (B/s) up to the first roof's peak."""
         roofs = {level: Roofline(self.roofs[0].roofline.peak_flop_per_s, speed) for level, speed in speeds.items()}
         corners = [corner | {"level": level} for level, line in roofs.items() for corner in self._corners(line)[:2]]
         lines = alt.Chart(pd.DataFrame(corners)).mark_line(color=theme.VERMILION, strokeDash=theme.DASH)
         return lines.encode(self.x("intensity"), self.y("rate"), detail=alt.Detail("level:N"))
 
     def _corners(self, line: Roofline) -> list[dict[str, float]]:
-        """Return the points between which a roof is straight, those on the plane alone."""
+        """Return the ends of a roof's straight parts on the plane."""
         ridge = line.ridge_flop_per_byte
         foot = max(self.x.low, self.y.low / line.bandwidth_byte_per_s)
         inner = [ridge] if foot < ridge < self.x.high else []
@@ -128,14 +125,15 @@ class Plane:
 
     def _roofs(self) -> Iterator[alt.Chart]:
         """Yield the roofs, and the slopes of their caches up to the peak."""
-        rows: tuple[list[Any], list[Any]] = ([], [])
-        for roof in self.roofs:
-            for number, (text, line) in enumerate(roof.slopes):
-                about = {"roof": " ".join(filter(None, (roof.peak, text)))}
-                rows[number > 0].extend(about | corner for corner in self._corners(line)[: 2 if number else None])
-        for drawn, (color, width) in zip(rows, ((theme.INK, 1.6), (theme.MUTED, 1)), strict=True):
-            if drawn:
-                lines = alt.Chart(pd.DataFrame(drawn)).mark_line(color=color, strokeWidth=width)
+        for part, corners, color, width in ((slice(1), 3, theme.INK, 1.6), (slice(1, None), 2, theme.MUTED, 1)):
+            rows = [
+                {"roof": " ".join(filter(None, (roof.peak, text)))} | corner
+                for roof in self.roofs
+                for text, line in roof.slopes[part]
+                for corner in self._corners(line)[:corners]
+            ]
+            if rows:
+                lines = alt.Chart(pd.DataFrame(rows)).mark_line(color=color, strokeWidth=width)
                 yield lines.encode(self.x("intensity"), self.y("rate"), detail=alt.Detail("roof:N"))
 
     def _notes(self) -> Iterator[alt.Chart]:
@@ -146,27 +144,26 @@ class Plane:
             yield texts.encode(self.x("intensity"), self.y("rate"), text=alt.Text("text:N"))
 
     def _shades(self) -> Iterator[alt.Chart]:
-        """Shade and name what lies under the first roof, left and right of its ridge."""
+        """Shade and name the regimes under the first roof, left and right of its ridge."""
         line = self.roofs[0].roofline
         if not isfinite(line.bandwidth_byte_per_s):
             return
         ridge = min(max(line.ridge_flop_per_byte, self.x.low), self.x.high)
         places = self.x("intensity"), self.y("rate")
-        for regime, start, end, edge, shift, align in (
-            ("memory-bound", self.x.low, ridge, ridge, -8, "right"),
-            ("compute-bound", ridge, self.x.high, ridge, 8, "left"),
-        ):
+        for regime, start, end, shift, align in (
+            ("memory-bound", self.x.low, ridge, -8, "right"), ("compute-bound", ridge, self.x.high, 8, "left")
+        ):  # fmt: skip
             corners = [{"intensity": at, "rate": line.attainable(at), "floor": self.y.low} for at in (start, end)]
             shaded = alt.Chart(pd.DataFrame(corners), description=NAMES).mark_area(color=theme.REGIME_COLORS[regime])
             yield shaded.encode(*places, y2=alt.Y2("floor"))
             if self.x.pixel(end) - self.x.pixel(start) > text_size(regime, theme.LABEL_SIZE)[0] + 12:
-                foot = [{"text": regime, "intensity": edge, "rate": self.y.value(self.y.pixels - 6)}]
+                foot = [{"text": regime, "intensity": ridge, "rate": self.y.value(self.y.pixels - 6)}]
                 text = alt.Chart(pd.DataFrame(foot), description=NAMES)
                 text = text.mark_text(color=theme.MUTED, align=align, baseline="bottom", dx=shift)
                 yield text.encode(*places, text=alt.Text("text:N"))
 
     def _lift(self, row: dict[str, Any]) -> float:
-        """Return the pixels from a roof to its text: clear of marks on a flat part, but within the panel."""
+        """Return the pixels from a roof to its text, clear of marks on a flat part but within the panel."""
         room = self.y.pixel(row["rate"]) - text_size(row["text"], theme.LABEL_SIZE)[1]
         return 4 if row["slope"] else max(4, min(8, room))
 

@@ -1,7 +1,7 @@
 """The look of every chart: sizes, and one colour for each thing that charts show. `docs/palette.md` lists the colours.
 
 A figure is at most ``FULL_WIDTH`` pixels wide, axes included. The PDF prints that as 170 mm, so 10 pixels are 6 points.
-One of at most ``HALF_WIDTH`` has text beside it where the page is wide enough.
+On a wide page, text flows around a figure of at most ``HALF_WIDTH``.
 """
 
 import json
@@ -15,12 +15,12 @@ FAMILY = "Roofwright Sans, Arial, Liberation Sans, Helvetica, sans-serif"  # the
 WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_text(encoding="utf-8"))  # ems, by weight
 
 FULL_WIDTH, HALF_WIDTH = 800, 400
-FONT_SIZE, TICK_SIZE, LABEL_SIZE = 12, 11, 11  # titles; ticks and legends; names beside marks
+FONT_SIZE, TICK_SIZE, LABEL_SIZE = 12, 11, 11  # titles; ticks and legends; names of marks
 LONGEST_NAME = 0.4 * FULL_WIDTH  # a longer name is cut; the tooltip has all of it
 GAP = 22  # pixels between panels
 LARGEST = 600  # pixels of the area of the largest mark
 DASH = [5, 3]
-NARROWEST = 50  # pixels of a plot; longer names beside it make the figure wider than the paper
+NARROWEST = 50  # pixels of a plot; longer names next to it make the figure wider than the paper
 
 INK, MUTED, GRID, GREY, PAPER = "#1a1a1a", "#6b6b6b", "#e6e6e6", "#a8a8a8", "#ffffff"
 # Okabe and Ito's colours, told apart without colour vision; then Tol's, and one of ColorBrewer's
@@ -55,13 +55,13 @@ MARKS: dict[str, dict[str, Any]] = {
     "bar": {"color": BLUE, "clip": True}, "rect": {"color": SKY, "clip": True}, "area": {"opacity": 0.15, "clip": True},
     "text": {"color": INK, "align": "center", "fontSize": LABEL_SIZE},
 }  # fmt: skip
-"""What a mark looks like unless a chart says otherwise; what lies outside its axes is cut off."""
+"""The usual look of marks; parts outside the axes are cut off."""
 
 _GUIDE = {"labelFontSize": TICK_SIZE, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal"}
 
 
 def config(limit: float) -> dict[str, Any]:
-    """Return Vega's settings. Names are cut at a limit in pixels; with 0 for none each is measured half as often."""
+    """Return Vega's settings. Names are cut at a limit in pixels; without one (0), Vega measures each half as often."""
     return {
         "background": PAPER,
         "font": FAMILY,
@@ -79,7 +79,7 @@ def config(limit: float) -> dict[str, Any]:
 
 
 def text_width(text: str, font_size: float, weight: str = "regular") -> float:
-    """Return the width of a line of text; a character that the font lacks counts as an em."""
+    """Return the width of a line of text; a character outside the font counts as an em."""
     widths = WIDTHS[weight]
     return sum(widths.get(character, 1) for character in text) * font_size
 
@@ -88,10 +88,10 @@ def plot_width(
     panels: int = 1, left: float = 0, right: float = 10, unit: str = "", shared: bool = False,
     figure: float = FULL_WIDTH,
 ) -> float:  # fmt: skip
-    """Return the width of a plot, one of ``panels`` side by side, so that the ``figure`` is so many pixels wide.
+    """Return the width of a plot, one of ``panels`` side by side in a ``figure`` of this width.
 
-    ``left`` and ``right`` are the pixels of its axis (else those of an axis with this unit) and of the names right of
-    it. Panels with a ``shared`` axis have it left of the first alone.
+    ``left`` are the pixels of its axis, by default of an axis with this unit; ``right`` those for names. Only the first
+    panel has a ``shared`` axis.
     """
     left = left or text_width(f"500 M{unit}", TICK_SIZE) + 36  # with its title
     sides = left + panels * right if shared else panels * (left + right)
@@ -99,22 +99,22 @@ def plot_width(
 
 
 def accents(names: Iterable[str]) -> dict[str, str]:
-    """Return the palette that draws a few names in colour and all others in grey."""
+    """Return the palette with ``ACCENTS`` and all other names in grey."""
     return {name: ACCENTS.get(name, GREY) for name in names}
 
 
 def colors(names: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each of any names, in their order; the ninth has that of the first."""
+    """Return a colour for each name, in their order; the ninth repeats the first."""
     return dict(zip(names, cycle((BLUE, GREEN, ORANGE, VERMILION, PURPLE, SKY, OLIVE, WINE))))
 
 
 def batches(sizes: Iterable[int]) -> dict[str, str]:
-    """Return a colour for each batch size, darker as it grows, by its number as text."""
+    """Return a colour for each batch size as text, darker as it grows."""
     ordered = sorted(set(sizes))
     step = (len(BATCH_COLORS) - 1) / max(len(ordered) - 1, 1)
     return {str(size): BATCH_COLORS[round(index * step)] for index, size in enumerate(ordered)}
 
 
 def shapes(names: Iterable[str]) -> dict[str, str]:
-    """Return a shape for each name, so that they can be told apart in grey."""
+    """Return a shape for each name, to tell them apart in grey."""
     return dict(zip(names, cycle(("circle", "square", "diamond", "cross", "triangle-up", "triangle-down"))))

@@ -1,7 +1,8 @@
-"""Runs code in IPython, in a process of its own: a list in JSON on standard input, a line in JSON for each on output.
+"""Run code in IPython, in a process of its own: a JSON list of codes on standard input, a JSON line for each on output.
 
-A line has the `outputs` in order, each MIME types to texts, or `stdout` to what was printed. In their place stands the
-`error`, with its `line` in the code, and whether bad input is its cause, a damaged table, say. Then nothing more runs.
+A line has the `outputs` in order, each a mapping from MIME types, or `stdout`, to texts. A failed code has an `error`
+instead, with its `line` in the code, and `is_input` if bad input such as a damaged table caused it; then nothing more
+runs.
 """
 
 import base64
@@ -25,7 +26,7 @@ def show(data: dict[str, Any], *_: Any, **__: Any) -> None:
 
 
 class Printed(io.TextIOBase):
-    """Shows what a cell prints."""
+    """Adds printed text to the outputs."""
 
     def write(self, text: str) -> int:
         before = outputs.pop()["stdout"] if outputs and "stdout" in outputs[-1] else ""
@@ -34,7 +35,6 @@ class Printed(io.TextIOBase):
 
 
 def failure(error: BaseException) -> dict[str, Any]:
-    """Return what is told of an error."""
     places = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if "<ipython-" in frame.filename]
     line = error.lineno if isinstance(error, SyntaxError) else places[0] if places else 1
     name = type(error).__name__
@@ -42,19 +42,19 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the codes, and wait for the pictures that they began; an error of these is one line more."""
+    """Run the codes and wait for their pictures. If these fail, there is one more line."""
     # Imported late: the process that draws imports this module
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
     gc.set_threshold(100_000, 50)  # collecting at the default rate takes one second in fifteen
     codes = json.load(sys.stdin)
-    told = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print past Python is none of the lines
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # some libraries print past Python
     sys.path[0] = ""  # as in a notebook
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    # Where none of the user's start-up files is, under the name that measure/cache/scratch.py clears away; none of our
-    # modules is imported here, whose names a project's own may have.
+    # A folder without start-up files, under the name that measure/cache/scratch.py clears away. That is not imported: a
+    # project's own module may be called measure.
     with tempfile.TemporaryDirectory(prefix=f"roofwright-{os.getpid()}-") as folder:
         shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}), ipython_dir=folder)
 
@@ -70,7 +70,7 @@ def main() -> None:
                 result = shell.run_cell(code)
             error = result.error_before_exec or result.error_in_exec
             line = failure(error) if error else {"outputs": outputs}
-            print(json.dumps(line), file=told, flush=True)
+            print(json.dumps(line), file=answers, flush=True)
             outputs.clear()
             if error and (line["is_input"] or os.environ.get("ROOFWRIGHT_STRICT")):
                 return
@@ -78,7 +78,7 @@ def main() -> None:
             if drawing := sys.modules.get("report.charts.drawing"):
                 drawing.finish()
         except Exception as error:
-            print(json.dumps(failure(error)), file=told, flush=True)
+            print(json.dumps(failure(error)), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -32,18 +32,18 @@ def render_embedded(
 ) -> list[Path]:
     """Render the project in `root` to `out`, in the formats `html` and `pdf`, from one run of its cells.
 
-    Return the files written. Raise UserError, with file and line where there is one.
+    Returns the files. Raises UserError with file and line if there is one.
     """
     project = read_project(root.resolve())
     if not str(project.root).isascii() and sys.getfilesystemencoding() != "utf-8":
         raise UserError(
-            f"Python takes names of files for {sys.getfilesystemencoding()} here, and the folder's has other letters; "
+            f"Python reads names of files as {sys.getfilesystemencoding()} here, which lacks letters of this folder's; "
             "set PYTHONUTF8=1, or move the folder"
         )
     projects = [project, *(read_project(project.root, name) for name in project.others if "html" in formats)]
     for sentence in project.passed_over:
         progress(sentence)
-    find_pandoc()  # what is missing is said now, not after all cells have run
+    find_pandoc()  # a missing pandoc fails now, not after all cells have run
     progress(f"running the cells of {project.document}")
     memory = Memory(project, data)
     texts = execute(projects, data, memory)
@@ -55,7 +55,7 @@ def render_embedded(
             write_file(out / name, content)
         return [out / name for name in files]
 
-    with ThreadPoolExecutor() as pool:  # side by side, for all wait most of the time for pandoc
+    with ThreadPoolExecutor() as pool:  # in parallel: most of the time goes to pandoc
         written = [path for files in pool.map(write, projects, texts) for path in files]
     memory.save()
     return written
@@ -64,14 +64,18 @@ def render_embedded(
 def contents(
     project: Project, lines: list[Line], formats: list[str], memory: Memory, progress: Callable[[str], None]
 ) -> dict[str, bytes]:
-    """Return a document's files by name, made from one reading of its lines, whose cells are run."""
+    """Convert a document, as its lines after its cells ran, to files by name."""
     settings, names = project.settings, {each: project.output_name(each) for each in formats}
     withheld: list[str] = []
     text = withhold("\n".join(line.text for line in lines), withheld)
     metadata = {"title": project.document, "lang": "en", "link-citations": True}
     metadata |= {name: value for name, value in settings.items() if "." not in name}
     metadata.setdefault("description", metadata.get("subtitle", metadata["title"]))
-    authors = [_author({"name": each} if isinstance(each, str) else each) for each in listed(settings.get("author"))]
+    authors = []  # as Quarto passes them to templates
+    for each in listed(settings.get("author")):
+        given = {"name": each} if isinstance(each, str) else each
+        affiliations = [{"name": name} for name in listed(given.get("affiliation"))]
+        authors.append(given | {"name": {"literal": given.get("name", "")}, "affiliations": affiliations})
     own = {name.removeprefix(OWN): value for name, value in settings.items() if name.startswith(OWN)}
     metadata |= {"by-author": authors, "roofwright": own}
     editions = []
@@ -85,7 +89,7 @@ def contents(
     if "html" in formats:
         editions.append(page_edition(project, names.get("pdf"), withheld))
     job = {
-        # Metadata stand at the end, where they move no line.
+        # Metadata at the end move no line
         "text": f"{text}\n\n---\n{json.dumps(metadata, default=str)}\n---\n",
         "filters": project.files("filters"),
         "numbered": bool(settings.get("number-sections")),
@@ -93,25 +97,19 @@ def contents(
         "editions": editions,
     }
     key = memory.key(json.dumps(job))
-    made, files = memory.kept.setdefault(key, {}), dict[str, bytes]()
+    made, files = memory.new.setdefault(key, {}), dict[str, bytes]()
     with ThreadPoolExecutor() as pool:
-        for kind, text in memory.known.get(key, {}).items() or make_editions(job, project, lines):
+        for kind, text in memory.old.get(key, {}).items() or make_editions(job, project, lines):
             made[kind] = text
             if kind == "html":
                 files[names["html"]] = whole_page(text, withheld, project.root).encode()
-            else:  # set while pandoc writes the page
+            else:  # Typst works while pandoc writes the page
                 paper = pool.submit(compile_paper, text, project, progress)
     return files | ({names["pdf"]: paper.result()} if "pdf" in names else {})
 
 
-def _author(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what is given of an author, in the shape in which Quarto gives it to templates."""
-    affiliations = [{"name": name} for name in listed(given.get("affiliation"))]
-    return given | {"name": {"literal": given.get("name", "")}, "affiliations": affiliations}
-
-
 def find_pandoc() -> str:
-    """Return the path of pandoc: that of the wheel pypandoc_binary, whose import takes long, or else on the PATH."""
+    """Return the path of pandoc in the wheel pypandoc_binary, which is slow to import, or else on the PATH."""
     wheel = find_spec("pypandoc")
     folder = Path(wheel.origin).with_name("files") if wheel and wheel.origin else Path()
     found = shutil.which("pandoc", path=str(folder)) or shutil.which("pandoc")
@@ -121,21 +119,21 @@ def find_pandoc() -> str:
 
 
 def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> Iterator[tuple[str, str]]:
-    """Yield the editions that `editions.lua` makes for a job, whose text stands in these lines: formats and texts.
+    """Yield formats and texts that `editions.lua` makes for a job with the text of these lines.
 
-    Raise UserError where pandoc stops, and for whatever it warns of: an unknown citation, a formula, an open div.
+    Raises UserError if pandoc fails or warns of anything: an unknown citation, a formula, an open div.
     """
-    # With room for a document's tree, pandoc spends less than a tenth of its time on collecting garbage, not a third.
+    # With this much memory pandoc spends less than a tenth of its time on collecting garbage, not a third
     command = [find_pandoc(), "lua", str(SCRIPT), "+RTS", "-A128m", "-O512m"]
-    with TemporaryFile("w+", encoding="utf-8") as asked, TemporaryFile("w+", encoding="utf-8") as said:
-        json.dump(job, asked)
-        asked.seek(0)
-        # Pandoc takes names of files for the locale's, and Python those of every locale for UTF-8.
+    with TemporaryFile("w+", encoding="utf-8") as given, TemporaryFile("w+", encoding="utf-8") as errors:
+        json.dump(job, given)
+        given.seek(0)
+        # Pandoc reads names of files in the locale's encoding, Python always in UTF-8
         place: Any = {"cwd": project.root, "env": os.environ | {"LC_ALL": "C.UTF-8"}}
-        with Popen(command, stdin=asked, stdout=PIPE, stderr=said, encoding="utf-8", **place) as run:
+        with Popen(command, stdin=given, stdout=PIPE, stderr=errors, encoding="utf-8", **place) as run:
             yield from map(json.loads, run.stdout or ())
-        said.seek(0)
-        problem = said.read()
+        errors.seek(0)
+        problem = errors.read()
     if not run.returncode and not problem:
         return
     problem = problem.removeprefix("[WARNING] ").partition("\n[WARNING] ")[0].partition("stack traceback:")[0]
@@ -143,17 +141,17 @@ def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> I
     place = lines[0]
     if number := re.search(r"\bline (\d+)", problem):
         place = lines[: int(number[1])][-1]
-    elif told := re.search(r"TeX math\s+(.*?)(?:, rendering.*)?\n|citation (\S+) not found|'(.*?)'", problem):
-        whole = re.compile(rf"(?<!\w){re.escape(told[told.lastindex or 0])}(?![\w-])")
+    elif found := re.search(r"TeX math\s+(.*?)(?:, rendering.*)?\n|citation (\S+) not found|'(.*?)'", problem):
+        whole = re.compile(rf"(?<!\w){re.escape(found[found.lastindex or 0])}(?![\w-])")
         place = next((line for line in reversed(lines) if whole.search(line.text)), place)
     raise place.error(" ".join(problem.split())[:300])
 
 
 def check_sources(project: Project) -> None:
-    """Raise UserError for a file of sources that pandoc cannot read."""
+    """Raise UserError for a bibliography that pandoc cannot read."""
     command = [find_pandoc(), "--citeproc", *(f"--bibliography={file}" for file in project.files("bibliography"))]
-    said = subprocess.run(command, cwd=project.root, input="", capture_output=True, encoding="utf-8", check=False)
-    _raise_for_sources(said.stderr)
+    run = subprocess.run(command, cwd=project.root, input="", capture_output=True, encoding="utf-8", check=False)
+    _raise_for_sources(run.stderr)
 
 
 def _raise_for_sources(problem: str) -> None:
@@ -164,10 +162,10 @@ def _raise_for_sources(problem: str) -> None:
 
 
 def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> bytes:
-    """Return the PDF of a Typst source; fonts are the project's and those in the typst package.
+    """Return the PDF of a Typst source, with the project's fonts and Typst's own.
 
-    PDF/UA-1 (ISO 14289-1), for readers who listen, is refused by Typst to a character that no font has: then the PDF
-    keeps no standard, and `note` is told.
+    Typst refuses PDF/UA-1 (ISO 14289-1, for screen readers) if no font has a character. The PDF then follows no
+    standard, and `note` gets a sentence.
     """
     fonts = [str(project.root / folder) for folder in project.files("format.typst.font-paths")]
     compiler = typst.Compiler(root=str(project.root), font_paths=fonts, ignore_system_fonts=True)
@@ -179,5 +177,5 @@ def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> b
             pdf = compiler.compile(text.encode(), format="pdf")
         except typst.TypstError as error:
             raise UserError(f"Typst stops: {error.message} {' '.join(error.hints)}".strip()) from error
-        note(f"the PDF keeps no standard: {problem.message}")
+        note(f"the PDF follows no standard: {problem.message}")
     return bytes(pdf)

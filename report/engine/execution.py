@@ -1,7 +1,7 @@
-"""Running documents' cells and inline code in IPython; what has not changed since the last render is kept.
+"""Run the cells and inline code of documents in IPython, and keep the outputs until something changes.
 
-An output is that of the code, of the cells before it that prepare something, and of the state of everything that code
-may read: the project's files but its prose, the data, the variables of this program and the installed packages.
+An output depends on the code, the preparing cells before it, and the state of everything that code may read: the
+project's files except prose, the data, the variables of this program and the installed packages.
 """
 
 import ast
@@ -27,42 +27,42 @@ from report.markdown import MISSING, escape, quoted
 
 CELLS = Path(__file__).with_name("cells.py")
 MEMORY = "_cache/outputs.json"
-FORCED = "ROOFWRIGHT_FORCED"  # where this variable is set, all code runs
+FORCED = "ROOFWRIGHT_FORCED"  # if this variable is set, all code runs
 PROSE = (".qmd", ".md", ".ipynb")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
 
 Outcome = dict[str, Any]
-"""What came of running code, as `cells.py` tells it."""
+"""The result of a code, as `cells.py` writes it."""
 
 
 class Memory:
-    """What the last render made, by what it was made from. What a render does not ask for is forgotten."""
+    """The results of the last render by a digest of their origin. Results that this render does not use are dropped."""
 
     def __init__(self, project: Project, data: Path) -> None:
         self._file = project.root / MEMORY
         self.state = _state(project, data)
-        self.known: dict[str, Any] = {}
-        self.kept: dict[str, Any] = {}
+        self.old: dict[str, Any] = {}
+        self.new: dict[str, Any] = {}
         if not os.environ.get(FORCED):
             with suppress(OSError, ValueError):
-                self.known = dict(json.loads(self._file.read_text("utf-8")))
+                self.old = dict(json.loads(self._file.read_text("utf-8")))
 
     def key(self, *made_from: str) -> str:
-        """Return by what to know that which is made from these texts and the project's files."""
+        """Return the key of a result made from these texts and the project's files."""
         return _digest(self.state, *made_from)
 
     def save(self) -> None:
-        """Keep all for the next render, unless something could not be computed."""
+        """Store the results for the next render, unless something could not be computed."""
         if not failures.any_noted():
-            with suppress(UserError):  # without it the next render takes longer, and that is all
-                write_file(self._file, json.dumps(self.kept).encode())
+            with suppress(UserError):  # without the file the next render only takes longer
+                write_file(self._file, json.dumps(self.new).encode())
 
 
 def execute(projects: list[Project], data: Path, memory: Memory) -> list[list[Line]]:
-    """Return documents as Markdown, every line with its place. Raise UserError for code that fails.
+    """Return documents as Markdown, every line with its place. Raises UserError for code that fails.
 
-    A figure or table becomes a div with its label, whose last paragraph is the caption.
+    A figure or table becomes a div with its label. The caption is the last paragraph.
     """
     documents = [read_source(project) for project in projects]
     codes = [code for parts in documents for part in parts for code in _codes(part)]
@@ -81,7 +81,7 @@ def execute(projects: list[Project], data: Path, memory: Memory) -> list[list[Li
 
 
 def _codes(part: Line | CodeCell) -> list[tuple[str, bool]]:
-    """Return the code of a cell or of a line's inline values, and whether it changes what code after it sees."""
+    """Return the code of a cell or of a line's inline values, and whether later code depends on it."""
     if isinstance(part, Line):
         return [(expression.strip(), False) for expression in part.pieces[1::2]]
     with suppress(SyntaxError):
@@ -91,12 +91,12 @@ def _codes(part: Line | CodeCell) -> list[tuple[str, bool]]:
 
 
 def _outcomes(codes: list[tuple[str, bool]], root: Path, data: Path, memory: Memory) -> list[Outcome]:
-    """Return what comes of codes, in order. Run what is not remembered, and before it what prepares it."""
+    """Return the outcomes of codes, in order. Runs new codes, and the preparing ones before them."""
     keys, prepared = [], memory.state
     for code, prepares in codes:
         keys.append(_digest(prepared, code))
         prepared = _digest(prepared, "then", code) if prepares else prepared
-    remembered = {key: memory.known[key] for key in keys if key in memory.known}
+    remembered = {key: memory.old[key] for key in keys if key in memory.old}
     found = {key: each for key, each in remembered.items() if each["pictures"] == _pictures(root, each)}
     last = max((at for at, key in enumerate(keys) if key not in found), default=-1)
     running = [at for at in range(last + 1) if codes[at][1] or keys[at] not in found]
@@ -105,26 +105,26 @@ def _outcomes(codes: list[tuple[str, bool]], root: Path, data: Path, memory: Mem
         found[keys[at]] = outcome | {"pictures": _pictures(root, outcome)}
     if len(outcomes) > len(running):
         raise UserError(f"a figure cannot be drawn: {outcomes[-1]['error']}")
-    memory.kept |= found
+    memory.new |= found
     return [found[key] for key in keys if key in found]
 
 
 def run(codes: list[str], root: Path, data: Path) -> list[Outcome]:
-    """Run codes in the project's folder, under this very Python; return what comes of each, up to one that ends it."""
-    # NumPy's products are small here: its other threads would only wait for more, and cost as much as a tenth of all
+    """Run codes in the project's folder with this Python; return the outcome of each, up to one that ends the run."""
+    # NumPy's products are small here: its other threads would only wait, at a tenth of the CPU time
     environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "ROOFWRIGHT_DATA": str(data)}
     run = subprocess.run(
         [sys.executable, str(CELLS)], input=json.dumps(codes).encode(), capture_output=True, cwd=root, env=environment
     )
     outcomes = [json.loads(line) for line in run.stdout.splitlines()]
     if run.returncode:
-        said = run.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        outcomes.append({"error": f"Python died; was it out of memory? {said}".strip(), "line": 1, "is_input": True})
+        last = run.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        outcomes.append({"error": f"Python died; was it out of memory? {last}".strip(), "line": 1, "is_input": True})
     return outcomes
 
 
 def _pictures(root: Path, outcome: Outcome) -> list[list[int] | None]:
-    """Return sizes and times of the pictures that an output shows, None for those that are gone."""
+    """Return sizes and times of an output's pictures, None if they are gone."""
     files = [root / name for name in PICTURE.findall(json.dumps(outcome.get("outputs")))]
     return [[file.stat().st_size, file.stat().st_mtime_ns] if file.exists() else None for file in files]
 
@@ -134,7 +134,7 @@ def _digest(*texts: str) -> str:
 
 
 def _state(project: Project, data: Path) -> str:
-    """Return a digest of what code may read: files, but prose and what is hidden or made, by their sizes and times."""
+    """Return a digest of the sizes and times of files that code may read: all but prose, hidden and generated ones."""
     ours = {name for name in os.environ if name.startswith("ROOFWRIGHT_")} - {failures.FILE, FORCED}
     texts = [sys.version, *(f"{name}={os.environ[name]}" for name in sorted(ours))]
     texts += sorted(path.name for folder in sys.path for path in Path(folder or ".").glob("*.dist-info"))
@@ -148,9 +148,9 @@ def _state(project: Project, data: Path) -> str:
     return _digest(*texts)
 
 
-def _left_out(outcome: Outcome, place: str, what: str = "") -> str:
-    """Return the sentence that stands in the place of what failed. Raise UserError where the render has to end."""
-    line = f"{place}: {what}{outcome['error']}"
+def _left_out(outcome: Outcome, start: str) -> str:
+    """Return a sentence in place of failed code. Raises UserError if the render has to end."""
+    line = f"{start}{outcome['error']}"
     if outcome["is_input"]:
         raise UserError(line)
     if os.environ.get(failures.STRICT):
@@ -159,9 +159,9 @@ def _left_out(outcome: Outcome, place: str, what: str = "") -> str:
 
 
 def _with_values(line: Line, made: Iterator[Outcome], has_failed: bool) -> Line:
-    """Return a line with the value of each inline expression in its place, or a mark.
+    """Replace the inline expressions of a line by their values, or a mark.
 
-    Where a cell before it `has_failed`, a name that is not defined was the cell's to define, and was told.
+    If an earlier cell `has_failed`, undefined names are its fault and need no report.
     """
     pieces = line.pieces
     for at in range(1, len(pieces), 2):
@@ -170,16 +170,15 @@ def _with_values(line: Line, made: Iterator[Outcome], has_failed: bool) -> Line:
             pieces[at] = as_markdown(outcome["outputs"])
             continue
         if not (has_failed and outcome["error"].startswith("NameError")):
-            _left_out(outcome, line.place, f"`{expression}` raises ")
+            _left_out(outcome, f"{line.place}: `{expression}` raises ")
         pieces[at] = MISSING
     return line.beside("".join(pieces))
 
 
 def as_markdown(outputs: list[dict[str, str]]) -> str:
-    """Return the Markdown that a value stands for, by the rules of Quarto's Jupyter engine.
+    """Convert a value to Markdown by the rules of Quarto's Jupyter engine.
 
-    A `Markdown` object is Markdown. Anything else is its `repr`; a string's quotes are dropped and what Markdown would
-    read as markup in it is escaped.
+    A `Markdown` object is Markdown. Anything else is its `repr`; a string loses its quotes, and its markup is escaped.
     """
     value = outputs[-1] if outputs else {}
     text = value.get("text/markdown", value.get("text/plain", ""))
@@ -189,18 +188,19 @@ def as_markdown(outputs: list[dict[str, str]]) -> str:
 
 def _cell_texts(cell: CodeCell, outcome: Outcome, root: Path) -> list[str]:
     if "error" in outcome:
-        shown = ["", escape(_left_out(outcome, f"{cell.opening.file}:{cell.first_line + outcome['line'] - 1}")), ""]
+        place = f"{cell.opening.file}:{cell.first_line + outcome['line'] - 1}: "
+        texts = ["", escape(_left_out(outcome, place)), ""]
     elif not cell.options["include"]:
         return []
     else:
-        shown = [text for output in outcome["outputs"] for text in ("", _markdown(cell, output, root), "")]
+        texts = [text for output in outcome["outputs"] for text in ("", _markdown(cell, output, root), "")]
     if caption := cell.options.get("fig-cap") or cell.options.get("tbl-cap"):
-        shown = ["", f"::: {{#{cell.options['label']}}}", *shown, "", " ".join(caption.split()), ":::", ""]
-    return shown
+        texts = ["", f"::: {{#{cell.options['label']}}}", *texts, "", " ".join(caption.split()), ":::", ""]
+    return texts
 
 
 def _markdown(cell: CodeCell, output: dict[str, str], root: Path) -> str:
-    """Return the Markdown that shows an output: a picture, with the alternative text `fig-alt`, from a file."""
+    """Convert an output to Markdown. Pictures are written to files."""
     text = output.get("text/markdown", output.get("stdout") if cell.options["output"] else None)
     if text is not None:
         return text

@@ -197,7 +197,7 @@ local function printed(div)
   if has_class(div, "cell-output-error") then
     local line = div.content[1].text:gsub("\27%[[%d;]*m", ""):match("([^\n]*)%s*$")
     if os.getenv("ROOFWRIGHT_STRICT") then error(line) end
-    return pandoc.Para("This could not be computed: " .. line .. ". What depends on it is left out.")
+    return pandoc.Para("This could not be computed: " .. line .. ". Everything that depends on it is left out.")
   end
   if div.identifier == "gaps" then
     div.content:insert(pandoc.BulletList(commands:map(function(each) return { pandoc.Plain(pandoc.Code(each)) } end)))

@@ -13,7 +13,7 @@ from report.files import read_text
 
 TEMPLATE = Path(__file__).parent / "resources" / "page.html"
 RESERVED = [("'", "&#39;"), ('"', "'"), *((character, f"%{ord(character):X}") for character in "%#<>&")]
-"""What has a meaning in an address or in a page, and what stands for it in a picture."""
+"""Characters with a meaning in an address or a page, and their replacements in a picture."""
 NOT_ASCII = re.compile("[^ -~]")
 SIZE = re.compile(r'(?<=\s)(?:width|height)="[\d.]+"')
 PICTURE = re.compile(r'<img src="([^"]+)"')
@@ -23,14 +23,14 @@ SCRIPT = re.compile(r"<script\b(?![^>]*\btype=\"application/)[^>]*>(.*?)</script
 POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'"
 )
-"""Of everything but scripts: nothing is fetched. Styles stand in the page and in its pictures."""
+"""For all but scripts: the page fetches nothing. Styles are in the page and its pictures."""
 
 
 def withhold(markdown: str, texts: list[str]) -> str:
-    """Return Markdown with a mark, and as many lines as before, in each block of raw HTML, which is added to `texts`.
+    """Move the blocks of raw HTML to `texts`; return Markdown with a mark and the same number of lines for each.
 
-    Pandoc need not read it: a mark, a comment of HTML, passes through it, which is quicker. All are the project's own,
-    raw blocks and headers. No text of a table gets among them.
+    It is faster if pandoc reads only the mark, a comment. All blocks are the project's own; no text of a table is in
+    them.
     """
 
     def marked(block: re.Match[str]) -> str:
@@ -42,7 +42,7 @@ def withhold(markdown: str, texts: list[str]) -> str:
 
 
 def whole_page(page: str, texts: list[str], root: Path) -> str:
-    """Return HTML with the texts in the places of their marks, pictures inside, and columns' heads that say so."""
+    """Insert the texts at their marks, embed the pictures, and mark the heads of columns."""
 
     def picture(image: re.Match[str]) -> str:
         path = root / image[1]
@@ -51,16 +51,16 @@ def whole_page(page: str, texts: list[str], root: Path) -> str:
             return f'<img loading="lazy" src="data:{guess_type(path.name)[0]};base64,{content}"'
         drawing = read_text(path)
         size = "".join(f" {side}" for side in SIZE.findall(drawing.partition(">")[0]))
-        # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
+        # Lazy: scripts wait for the page, and all pictures would delay it by half
         return f'<img loading="lazy"{size} src="{_address(drawing)}"'
 
     page = PICTURE.sub(picture, re.sub("<th(?=[ >])", '<th scope="col"', page))
-    page = page.replace('<img loading="lazy"', "<img", 1)  # the first is painted with the text, before any chart
+    page = page.replace('<img loading="lazy"', "<img", 1)  # the first is painted with the text
     return MARKED.sub(lambda mark: texts[int(mark[1])], page)
 
 
 def policy(texts: list[str]) -> str:
-    """Return the page's content security policy: no script runs but those in these texts."""
+    """Return the page's content security policy, which allows only the scripts in these texts."""
     scripts = [script for text in texts for script in SCRIPT.findall(text)]
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{each}'" for each in hashes)
@@ -68,7 +68,7 @@ def policy(texts: list[str]) -> str:
 
 
 def _address(drawing: str) -> str:
-    """Return an SVG as an address: as text, a fifth shorter than base64, and fit for quotes."""
+    """Return an SVG as an address in text, a fifth shorter than base64, that can be quoted."""
     for character, instead in RESERVED:
         drawing = drawing.replace(character, instead)
     escaped = NOT_ASCII.sub(lambda found: quote(found[0]), drawing)
@@ -76,9 +76,9 @@ def _address(drawing: str) -> str:
 
 
 def page_edition(project: Project, paper: str | None, texts: list[str]) -> dict[str, Any]:
-    """Return what `editions.lua` needs for the page; `paper` is the PDF's name where there is one beside it.
+    """Return the job of `editions.lua` for the page. `paper` is the name of the PDF next to it, if there is one.
 
-    Its headers are added to `texts`, which are withheld.
+    Its headers are added to the withheld `texts`.
     """
     settings, first = project.settings, len(texts)
     texts += [f"<style>\n{read_text(project.root / path)}</style>" for path in project.files("format.html.css")]

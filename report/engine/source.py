@@ -1,4 +1,4 @@
-"""The text of a document: lines with their places, includes resolved, cells apart from prose, chapters by name."""
+"""Read a document: lines with their places, includes resolved, cells apart from prose, chapters by name."""
 
 import re
 from collections.abc import Iterator
@@ -38,27 +38,23 @@ class Line:
 
     @property
     def pieces(self) -> list[str]:
-        """The parts of the text; every second one is an expression. Raise UserError for inline code of another form."""
+        """The parts of the text; every second one is an expression. Raises UserError for other inline code."""
         pieces = INLINE.split(self.text)
         if unreadable := UNREADABLE.search("".join(pieces[::2])):
             raise self.error(f"inline code is `{{python}} expression`, on one line, not {unreadable[0].strip()!r}")
         return pieces
 
     def error(self, problem: str) -> UserError:
-        """Return the error that something is wrong here."""
         return UserError(f"{self.place}: {problem}")
 
     def beside(self, text: str) -> "Line":
-        """Return another text that comes from the same place."""
+        """Return another text from the same place."""
         return replace(self, text=text)
 
 
 @dataclass(frozen=True)
 class CodeCell:
-    """Python code to run, and by which options its output enters the document.
-
-    `opening` is the fence's line, `first_line` the number of the code's first line in the same file.
-    """
+    """Python code, and the options of its output. `opening` is the fence; the code starts at line `first_line`."""
 
     opening: Line
     first_line: int
@@ -69,8 +65,8 @@ class CodeCell:
 def read_source(project: Project) -> list[Line | CodeCell]:
     """Return the document's lines and cells in order, with included files in their places.
 
-    Raise UserError, with file and line, for an include that is not there or goes round in a circle, other shortcodes,
-    a cell in another language or with a wrong option, and a fence that is never closed.
+    Raises UserError, with file and line, for a missing or circular include, another shortcode, a cell in another
+    language or with a wrong option, and an open fence.
     """
     parts, block = list[Line | CodeCell](), list[Line]()
     is_cell, closing = False, re.compile("")
@@ -94,33 +90,32 @@ def read_source(project: Project) -> list[Line | CodeCell]:
 
 
 def included(text: str) -> str | None:
-    """Return the file that a line includes, if it does; as in Quarto relative to the root, in nested includes too."""
+    """Return the file that a line includes, if any. As in Quarto its path is relative to the root."""
     include = INCLUDE.match(text)
     return include["path"].strip("\"'").removeprefix("/") if include else None
 
 
 def left_out(project: Project) -> set[str]:
-    """Return the files of the chapters that are not chosen; none where no choice was made.
+    """Return the files of the chapters that a reader left out.
 
-    A chapter is a file that the document includes, called by that file's name. `missing.lua` words the references to
-    what is left out; under Quarto it takes out the chapters too, by the labels `sec-NAME` of their headings. Raise
-    UserError for a chosen name that is not a chapter.
+    A chapter is an included file, called by its name. `missing.lua` words the references to left-out chapters. Under
+    Quarto it also removes them, by the labels `sec-NAME` of their headings. Raises UserError for an unknown chapter.
     """
     texts = read_text(project.root / project.document).split("\n")[project.body_line - 1 :]
-    known = {Path(file).stem: file for text in texts if (file := included(text))}
-    chosen = project.chosen("chapters") if known else []  # a document of one piece has none to choose
+    chapters = {Path(file).stem: file for text in texts if (file := included(text))}
+    chosen = project.chosen("chapters") if chapters else []  # a document without includes has none
     for name in chosen:
-        if name not in known:
-            raise unknown(f"--chapters, or roofwright: chapters in {SETTINGS_FILE}", name, known)
-    return {file for name, file in known.items() if chosen and name not in chosen}
+        if name not in chapters:
+            raise unknown(f"--chapters, or roofwright: chapters in {SETTINGS_FILE}", name, chapters)
+    return {file for name, file in chapters.items() if chosen and name not in chosen}
 
 
 def _lines(project: Project, file: str, first: int, parents: list[str]) -> Iterator[Line]:
-    unread = set() if parents else left_out(project)
+    skipped = set() if parents else left_out(project)
     for number, text in enumerate(read_text(project.root / file).split("\n")[first - 1 :], first):
         line = Line(text.rstrip("\r"), file, number)
         path = included(text)
-        if path in unread:
+        if path in skipped:
             continue
         if path:
             if path in [*parents, file] or not (project.root / path).is_file():

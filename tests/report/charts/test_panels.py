@@ -159,7 +159,7 @@ def test_the_page_links_to_the_same_table(browser, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cell = display.figure(lambda paper: chart())(None).markdown
     element = cell.split("```{=html}\n")[1].removesuffix("\n```\n")
-    script = display.drawing.script().replace("</script", "<\\/script")
+    script = display.script().replace("</script", "<\\/script")
     page = f'<meta charset="utf-8"><figure id="fig-0"><img>{element}</figure><script>{script}</script>'
     (tmp_path / "page.html").write_text(page, "utf-8")
     opened = browser.new_page()

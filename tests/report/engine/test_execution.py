@@ -83,7 +83,7 @@ def test_what_fails_leaves_a_sentence_and_a_line_for_who_renders(executed, monke
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 AUTHOR_CELLS = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom report import author_cells\n"
-FRAME = "import pandas as pd\noutputs.register()\npd.DataFrame({'a|b': [1.5]})"
+FRAME = "import pandas as pd\nauthor_cells.register()\npd.DataFrame({'a|b': [1.5]})"
 SHOWN = {
     "data frame": (AUTHOR_CELLS + FRAME, "a\\|b"),
     "PNG": (f"import base64\nfrom IPython.display import Image\nImage(base64.b64decode('{PIXEL}'))", "_figures/cell-"),

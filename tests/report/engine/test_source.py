@@ -110,7 +110,7 @@ def test_front_matter_lies_over_the_project(project):
     ("text", "message"),
     [
         ("title\n", "_quarto.yml:1: this is not valid YAML: expected a mapping"),
-        ("title: A\ntitle: B\n", "_quarto.yml:2: the key 'title' stands here a second time"),
+        ("title: A\ntitle: B\n", "_quarto.yml:2: duplicate key 'title'"),
         (
             "roofwright:\n  pdf: all\n",
             "_quarto.yml:2: the embedded engine cannot honour 'roofwright.pdf: all'; write body|full",
@@ -210,7 +210,7 @@ def test_the_paper_s_own_settings_are_honoured_by_both_engines():
         # Eight lists, each of nine of the one before: 9^8 = 43 million values
         (
             "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)),
-            r"^_quarto\.yml:1: .* aliases stand for more than 10000 values",
+            r"^_quarto\.yml:1: .* aliases expand to more than 10000 values",
         ),
         ("keywords: &a [x, *a]", "aliases"),
     ],
