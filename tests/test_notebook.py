@@ -43,15 +43,15 @@ def test_a_clone_measures_and_hands_in_no_other_machine(notebook, tmp_path, monk
     monkeypatch.chdir(NOTEBOOK.parent)
     data = shutil.copytree(WORLD, tmp_path / "data")  # every clone has some machines
     given = {"DEVICE": "cuda", "BUDGET": "10m", "DATA": str(data), "PAPER": str(tmp_path), "MEASURE_FLAGS": "--quick"}
-    defined, asked = execute(notebook, "parameters", "clone"), []
+    defined, commands = execute(notebook, "parameters", "clone"), []
     assert given.keys() <= defined.keys()
     assert defined["clone"] == ROOT
-    ended = {"run": lambda *words, cwd: asked.append((*words, cwd))}  # the budget ends before the first task
+    ended = {"run": lambda *words, cwd: commands.append((*words, cwd))}  # the budget ends before the first task
     with pytest.raises(RuntimeError, match="Nothing was measured within the budget; raise it"):
         execute(notebook, "measure", "zip", **{**defined, **given, **ended})
     has_gpu = devices.available_names()[0].startswith("cuda")
     flags = ("--device", "cuda" if has_gpu else "auto", "--budget", "10m", "--data", str(data), "--quick")
-    assert asked == [(sys.executable, "-u", "-m", "measure", *flags, ROOT)]
+    assert commands == [(sys.executable, "-u", "-m", "measure", *flags, ROOT)]
     assert ("There is no cuda on this machine" in capsys.readouterr().out) != has_gpu
 
 

@@ -187,16 +187,16 @@ def load(
     workloads.check_sums(models[models.status == "ok"], layers, tables)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
-    known = {*models.model, *(row.model for each in tried for row in each.rows)}
-    wanted = set(choose("models", known))
+    every_model = {*models.model, *(row.model for each in tried for row in each.rows)}
+    wanted = set(choose("models", every_model))
     models = models[models.model.isin(wanted)]
     codes = {row.model: row.code for row in models.itertuples() if isinstance(row.code, str)}
 
-    def is_shown(row: records.Attempt) -> bool:
+    def is_current(row: records.Attempt) -> bool:
         """Whether the reader chose the model and its network is still the counted one."""
         return row.model in wanted and row.code == codes.get(row.model, row.code)
 
-    tried = [each._replace(rows=list(filter(is_shown, each.rows))) for each in tried]
+    tried = [each._replace(rows=list(filter(is_current, each.rows))) for each in tried]
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
     operators = workloads.parts_of(operators, shown)
@@ -246,7 +246,7 @@ def load(
         traces=tuple(read_trace(folder, name) for name, folder in traces.items()),
         references=references,
         chosen=bool(chosen),
-        is_whole=(wanted, wanted_chips) == (known, every_chip),
+        is_whole=(wanted, wanted_chips) == (every_model, every_chip),
     )
 
 

@@ -90,9 +90,9 @@ def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
 
     ``counted`` has the models at their measured shapes (``report.paper.workloads``).
     """
-    asked = counted.rename(columns={"precision": "stored"})
+    workloads = counted.rename(columns={"precision": "stored"})
     stored = cells.drop(columns="input_shape", errors="ignore").assign(stored=cells.precision.map(stored_as))
-    return stored.merge(asked, on=["model", "batch", "stored"], how="left").drop(columns="stored")
+    return stored.merge(workloads, on=["model", "batch", "stored"], how="left").drop(columns="stored")
 
 
 def operator_bounds(operators: pd.DataFrame, precision: str, roof: Roofline) -> pd.DataFrame:

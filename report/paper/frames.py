@@ -73,9 +73,9 @@ def quick_columns(path: Path, record: type) -> Columns | None:
         return None
     columns = {}
     for name, column in TABLES[record].columns.items():
-        known, cells = found[name].notna(), found[name].tolist()
+        present, cells = found[name].notna(), found[name].tolist()
         kind: Any = column.type
-        columns[name] = cells if known.all() else [kind(cell) if cell == cell else None for cell in cells]
+        columns[name] = cells if present.all() else [kind(cell) if cell == cell else None for cell in cells]
     return columns
 
 
@@ -132,13 +132,13 @@ def _decisive_texts(cells: pd.Series, column: Column) -> Iterator[str]:
     if column.type is str:
         yield from ("" if text != text else text for text in set(found))  # NaN is an empty text
         return
-    known = found[~np.isnan(found)]
-    if len(known) < len(found):
+    present = found[~np.isnan(found)]
+    if len(present) < len(found):
         yield ""
-    if len(known):
-        ends = known.min(), known.max()
-        if column.type is int and known.dtype == float:
-            if (known % 1).any():
+    if len(present):
+        ends = present.min(), present.max()
+        if column.type is int and present.dtype == float:
+            if (present % 1).any():
                 raise ValueError
             ends = int(ends[0]), int(ends[1])
         yield from map(str, ends)

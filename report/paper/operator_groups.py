@@ -101,8 +101,8 @@ def group_of(operator: str, kind: str, stage: str) -> str:
 
 def with_groups(times: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
     """Add ``layer_kind`` (empty if the path is unknown) and ``group`` to rows of ``OperatorTime`` or ``KernelTime``."""
-    known = layers.drop_duplicates(["model", "path"])[["model", "path", "layer_kind"]]
-    rows = times.merge(known, on=["model", "path"], how="left")
+    kinds = layers.drop_duplicates(["model", "path"])[["model", "path", "layer_kind"]]
+    rows = times.merge(kinds, on=["model", "path"], how="left")
     return _grouped(rows.assign(layer_kind=rows.layer_kind.fillna("").astype(object)))
 
 

@@ -28,12 +28,12 @@ TEXTS = (*KEY, "source", "family", "uncounted", "code", "path")
 def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
     """One row per model, batch size and precision, without autocast, with intensities in FLOP/B.
 
-    Each model has one shape (``shown_shapes``). The footprint counts parameters, inputs and activations once each; the
+    Each model has one shape (``shapes_of``). The footprint counts parameters, inputs and activations once each; the
     compulsory bytes are parameters, inputs and outputs. Both skip tensors that the forward pass cannot touch.
     Intensities are of the forward pass, and of its convolutions, matrix products and attention alone.
     """
     rows = models[(models.status == "ok") & models.autocast.isna()]
-    rows = rows[rows.input_shape == rows.model.map(shown_shapes(rows, measured))]
+    rows = rows[rows.input_shape == rows.model.map(shapes_of(rows, measured))]
     rows = rows.drop(columns=["status", "reason", "autocast"])
     rows = rows.astype({column: float for column in rows if column not in TEXTS}).reset_index(drop=True)
     untouched = rows.untouched_byte.fillna(0.0)
@@ -56,7 +56,7 @@ def measured_shapes(tried: Iterable[Attempt]) -> dict[str, str]:
     return {row.model: row.input_shape for row in sorted(tried, key=rank) if row.input_shape}  # the last wins
 
 
-def shown_shapes(rows: pd.DataFrame, measured: Mapping[str, str]) -> dict[str, str]:
+def shapes_of(rows: pd.DataFrame, measured: Mapping[str, str]) -> dict[str, str]:
     """Return the input shape of each model in the paper: the measured one.
 
     A model without measurements has the shape that would be measured, else the smallest counted one.

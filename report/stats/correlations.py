@@ -41,11 +41,11 @@ def interval(draws: Numbers, models: int) -> tuple[float, float] | tuple[None, N
     T. C. Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician 69 (2015), 371-386 (the
     expanded percentile interval). Resamples without a value (all rows equal) are dropped.
     """
-    known = draws[np.isfinite(draws)]
-    if models < FEWEST_MODELS or not known.size:
+    valid = draws[np.isfinite(draws)]
+    if models < FEWEST_MODELS or not valid.size:
         return None, None
     tail = NormalDist().cdf(-sqrt(models / (models - 1)) * critical(CONFIDENCE, models - 1))
-    low, high = np.quantile(known, [tail, 1 - tail])
+    low, high = np.quantile(valid, [tail, 1 - tail])
     return float(low), float(high)
 
 
@@ -58,8 +58,8 @@ def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:
     Missing below ``FEWEST`` models and for a constant x or y.
     """
     first, second = x.to_numpy(float), y.to_numpy(float)
-    known = ~(np.isnan(first) | np.isnan(second))
-    first, second, names = (values[known] for values in (first, second, models.to_numpy(object)))
+    valid = ~(np.isnan(first) | np.isnan(second))
+    first, second, names = (values[valid] for values in (first, second, models.to_numpy(object)))
     count = len(set(names))
     if count < FEWEST or np.ptp(first) == 0 or np.ptp(second) == 0:
         return Value(None, count=count)
@@ -143,8 +143,8 @@ def fit_power_law(x: pd.Series, y: pd.Series, models: pd.Series) -> PowerLaw | N
 
     None below ``FEWEST`` models and for a constant x.
     """
-    known = (x > 0) & (y > 0)
-    x, y, models = x[known], y[known], models[known]
+    valid = (x > 0) & (y > 0)
+    x, y, models = x[valid], y[valid], models[valid]
     if models.nunique() < FEWEST or x.nunique() < 2:
         return None
     of_x, of_y = np.log(x.to_numpy(float)), np.log(y.to_numpy(float))

@@ -215,12 +215,12 @@ def median_of(values: Iterable[float] | pd.Series, unit: str = "", counted: str 
     The interval is exact for any distribution (Conover, Practical Nonparametric Statistics, 3.2). NaN is dropped;
     without values the median is missing.
     """
-    known = sorted(float(value) for value in values if pd.notna(value) and isfinite(float(value)))
-    if not known:
+    numbers = sorted(float(value) for value in values if pd.notna(value) and isfinite(float(value)))
+    if not numbers:
         return Value(None, unit, count=0, counted=counted)
-    ranks = order_statistic_ranks(len(known))
-    low, high = (None, None) if ranks is None else (known[ranks[0]], known[ranks[1]])
-    return Value(float(np.median(known)), unit, low, high, len(known), counted)
+    ranks = order_statistic_ranks(len(numbers))
+    low, high = (None, None) if ranks is None else (numbers[ranks[0]], numbers[ranks[1]])
+    return Value(float(np.median(numbers)), unit, low, high, len(numbers), counted)
 
 
 def count_of(number: float | None, counted: str = "things") -> Value:
@@ -254,11 +254,11 @@ def estimated(row: Any, column: str, unit: str = "", name: str = "") -> Value:
 
 def extremes(values: Mapping[str, float] | pd.Series, unit: str = "", fewest: int = 1) -> tuple[Value, Value]:
     """Return the lowest and the highest of named numbers with their names; missing below ``fewest`` numbers."""
-    known = {str(name): float(value) for name, value in values.items() if pd.notna(value) and isfinite(value)}
-    if len(known) < fewest:
+    numbers = {str(name): float(value) for name, value in values.items() if pd.notna(value) and isfinite(value)}
+    if len(numbers) < fewest:
         return Value(None, unit), Value(None, unit)
-    names = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-    low, high = (Value(known[name], unit, count=len(known), counted="things", name=name) for name in names)
+    names = min(numbers, key=numbers.__getitem__), max(numbers, key=numbers.__getitem__)
+    low, high = (Value(numbers[name], unit, count=len(numbers), counted="things", name=name) for name in names)
     return low, high
 
 

@@ -36,10 +36,10 @@ def test_every_figure_and_table_of_a_chapter_is_shown(name):
     for module in ("figures", "tables"):
         if (ROOT / "report" / "chapters" / name / f"{module}.py").exists():
             there = import_module(f"report.chapters.{name}.{module}")
-            shown = [
+            functions = [
                 each for each, made in inspect.getmembers(there, inspect.isfunction) if hasattr(made, "__wrapped__")
             ]
-            own = [each for each in shown if getattr(there, each).__module__ == there.__name__]
+            own = [each for each in functions if getattr(there, each).__module__ == there.__name__]
             assert [each for each in own if f"{module}.{each}(" not in used] == []
 
 

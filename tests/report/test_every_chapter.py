@@ -83,12 +83,12 @@ def test_figures_and_tables_are_whole_or_gaps_with_a_command(paper_of, paper):
 
 @pytest.mark.parametrize("paper", ["one network", "nothing"])
 def test_the_text_names_facts_that_exist_whatever_was_measured(paper_of, paper):
-    known = {name: facts.of_chapter(name, paper_of(paper)) for name in facts.CHAPTERS}
+    chapters = {name: facts.of_chapter(name, paper_of(paper)) for name in facts.CHAPTERS}
     files = [ROOT / "index.qmd", ROOT / "published.qmd", *(ROOT / "report" / "chapters").glob("*/*.qmd")]
     names = [name for file in files for name in INLINE.findall(file.read_text("utf-8"))]
     assert len(names) > 400
     for name in names:
-        eval(name, known | {"agreement": agreement, "bound": bound})  # raises for a name that is no fact
+        eval(name, chapters | {"agreement": agreement, "bound": bound})  # raises for a name that is no fact
 
 
 def test_every_command_of_a_fact_can_be_typed():

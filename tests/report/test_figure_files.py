@@ -38,17 +38,17 @@ def write(tmp_path, monkeypatch):
         (tmp_path / "index.qmd").write_text(
             INDEX + "".join(map(CELL.format, ("one", "none", "two"), (1, 0, two))) + RUNS
         )
-        told = []
-        files = write_figures(tmp_path, labels, formats, tmp_path / "out", told.append)
-        return [path.relative_to(tmp_path / "out").as_posix() for path in files], told
+        progress = []
+        files = write_figures(tmp_path, labels, formats, tmp_path / "out", progress.append)
+        return [path.relative_to(tmp_path / "out").as_posix() for path in files], progress
 
     return run
 
 
 def test_every_figure_with_its_data_in_every_format(write, tmp_path):
-    files, told = write()
+    files, progress = write()
     assert files == ["fig-one.csv", "fig-two.csv"]
-    assert told == ["writing fig-one", "fig-none is not written: its data are missing", "writing fig-two"]
+    assert progress == ["writing fig-one", "fig-none is not written: its data are missing", "writing fig-two"]
     out = tmp_path / "out"
     assert (out / "fig-two.csv").read_text() == "number,who\n2,a\n"
     assert not (tmp_path / "ran").exists()  # only what prepares figures is run

@@ -101,8 +101,8 @@ def test_check_reads_every_table_and_says_what_is_in_it(capsys):
         for row in csv.DictReader((folder / "chips.csv").open(encoding="utf-8"))
     }
     roofs = f"{len(keys)} roofs of {len({chip for chip, *_ in keys})} chips"
-    said = f"is sound: {roofs}, 11 models counted, 2 machines with 53 cells"
-    assert said in capsys.readouterr().out
+    expected = f"is sound: {roofs}, 11 models counted, 2 machines with 53 cells"
+    assert expected in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

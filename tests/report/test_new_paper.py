@@ -44,8 +44,8 @@ def test_a_new_folder_renders_and_says_whose_words_are_whose(folder):
     run, text = rendered(folder)
     assert run.returncode == 0, run.stderr
     assert (folder / "_site" / "index.html").exists()
-    for said in ("My paper", "My Name", "What I asked", "Figure 1: Memory bandwidth", "Table 1: ", "(Source 2026)"):
-        assert said in text
+    for expected in ("My paper", "My Name", "What I asked", "Figure 1: Memory bandwidth", "Table 1: ", "(Source 2026)"):
+        assert expected in text
     assert "The author wrote Discussion." in text
     discussion = folder / "discussion.qmd"
     for name in ("Ünal", "Ada"):  # a class, with the table of docs/class.md

@@ -12,10 +12,10 @@ from report.charts.panels import specified
 def test_a_notebook_with_the_extension_shows_text_and_roofline(roof, monkeypatch):
     shell = InteractiveShell()
     shell.run_line_magic("load_ext", "report.notebook")
-    shown, _ = shell.display_formatter.format(measure.model(*small(1), name="my <net>"))
-    assert "my &lt;net&gt; on " in shown["text/html"]
-    assert "operational intensity" in shown["text/html"]
-    assert shown["text/plain"].startswith("my <net> on ")
+    formats, _ = shell.display_formatter.format(measure.model(*small(1), name="my <net>"))
+    assert "my &lt;net&gt; on " in formats["text/html"]
+    assert "operational intensity" in formats["text/html"]
+    assert formats["text/plain"].startswith("my <net> on ")
     monkeypatch.setattr(model, "_roof", lambda *_: Roof({}, None))
     without_roof = measure.model(*small(1))
     assert notebook.draw(without_roof) is None

@@ -59,7 +59,7 @@ def quick(row):
     return row if is_kept and row["precision"] == "fp32" and int(row.get("round", 0)) < 3 else None
 
 
-def put_machine(data, folder_name, kept, factor=1.0, **environment):
+def put_machine(data, folder_name, wanted, factor=1.0, **environment):
     """Copy the reference machine with some of its cells, each time multiplied by a factor."""
     folder = data / "machines" / folder_name
     shutil.copytree(ROOT / "data" / "machines" / REFERENCE, folder)
@@ -71,7 +71,7 @@ def put_machine(data, folder_name, kept, factor=1.0, **environment):
     change_rows(folder / "machine.csv", lambda row: row | environment)
     change_rows(folder / "roofs.csv", slower)
     for table in ("runs", "samples", "profiles", "operators"):
-        change_rows(folder / f"{table}.csv", lambda row: None if kept(row) is None else slower(row))
+        change_rows(folder / f"{table}.csv", lambda row: None if wanted(row) is None else slower(row))
 
 
 MADE = (nothing_measured, one_cell, three_machines)
@@ -141,12 +141,12 @@ def test_every_number_of_the_page_is_a_fact_that_occurs_once(html):
         assert len(dict(pairs)) == len(pairs)
         return dict(pairs)
 
-    known = json.loads(
+    defined = json.loads(
         re.search(r'<script type="application/json" id="facts">(.*?)</script>', html)[1], object_pairs_hook=once
     )
     shown = {node.attributes["data-key"] for node in Page(html).root.all("span.value")}
     assert len(shown) > 100
-    assert [key for key in shown if known.get(key, {"value": None})["value"] is None] == []
+    assert [key for key in shown if defined.get(key, {"value": None})["value"] is None] == []
 
 
 def test_every_command_that_fills_a_gap_is_one_that_can_be_typed(html, data):
@@ -176,21 +176,21 @@ def test_every_fact_has_one_name_a_meaning_and_a_source(reference):
 
 
 def test_every_claim_is_true_and_every_condition_exists(reference):
-    known = {
+    defined = {
         name: json.loads(facts.conditions(name, chapter).split("---\n")[1])[name] for name, chapter in reference.items()
     }
-    known["roofwright"] = {name.removeprefix(OWN): True for name in KNOWN if name.startswith(OWN)}
+    defined["roofwright"] = {name.removeprefix(OWN): True for name in KNOWN if name.startswith(OWN)}
     false, unknown = [], []
     for chapter, file in CHAPTERS.items():
         text = file.read_text("utf-8")
         assert not re.search(r"\{\.reference\s*\}", text), file.name  # a block without claims
         for claim in " ".join(re.findall(r'\.reference[^}]*claims="([^"]*)"', text)).split():
             owner, _, name = claim.rpartition(".")
-            if known[owner or chapter].get("claims", {}).get(name) is not True:
+            if defined[owner or chapter].get("claims", {}).get(name) is not True:
                 false.append((chapter, claim))
         for path in re.findall(r'(?:when|unless)-meta="([^"]*)"', text):
             owner, *names = path.split(".")
-            if len(names) != 1 or names[0] not in known.get(owner, {}):
+            if len(names) != 1 or names[0] not in defined.get(owner, {}):
                 unknown.append((chapter, path))
     assert (false, unknown) == ([], [])
 

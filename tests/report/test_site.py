@@ -126,8 +126,8 @@ def test_a_narrow_page_has_every_line_of_a_figure(desktop, phone):
 @pytest.mark.browser
 def test_a_scrolling_picture_takes_the_focus_until_its_chart(browser, site):
     visit = Visit(browser, site / "index.html", PHONE)
-    shown = "[...document.querySelectorAll('figure p')].filter((box) => !box.closest('details'))"
-    stops = f"() => {shown}.filter((box) => box.tabIndex === 0).length"
+    visible = "[...document.querySelectorAll('figure p')].filter((box) => !box.closest('details'))"
+    stops = f"() => {visible}.filter((box) => box.tabIndex === 0).length"
     scrolls = stops.replace("box.tabIndex === 0", "box.scrollWidth > box.clientWidth")
     visit.page.wait_for_function(f"() => ({stops})() > 5 && ({stops})() === ({scrolls})()")
     visit.wait_for_charts()
@@ -268,15 +268,15 @@ def test_a_chip_is_first_only_where_most_chips_are_ranked(reader, batch):
 @pytest.mark.browser
 def test_a_long_table_shows_its_first_rows_until_asked_for_more(reader):
     table = reader.page.locator("#tbl-chips")
-    shown = table.locator("tbody tr:visible")
-    assert shown.count() == 6
+    visible = table.locator("tbody tr:visible")
+    assert visible.count() == 6
     row = table.locator("tbody tr").last
     row.evaluate("row => { row.id ||= 'last-chip'; location.hash = row.id; }")
     row.wait_for()  # a link to a row that is folded away unfolds it
     reader.page.evaluate("location.hash = 'tbl-chips'")
     row.wait_for(state="hidden")
     table.get_by_role("button", name="Show all").click()
-    assert shown.count() == table.locator("tbody tr").count() > 9
+    assert visible.count() == table.locator("tbody tr").count() > 9
 
 
 @pytest.mark.browser
@@ -309,10 +309,10 @@ def test_a_tooltip_has_units_for_pointer_and_arrow_keys(reader):
         reader.page.locator("#vg-tooltip-element.visible").wait_for()
         texts.append(tooltip.inner_text())
     assert texts[0] == texts[2] != texts[1]
-    said = view.locator("xpath=following-sibling::*[contains(@class, 'chart-said')]")
-    assert re.search(r"\d", said.text_content())
+    announced = view.locator("xpath=following-sibling::*[contains(@class, 'chart-said')]")
+    assert re.search(r"\d", announced.text_content())
     reader.page.keyboard.press("Escape")
-    assert said.text_content() == ""
+    assert announced.text_content() == ""
 
 
 @pytest.mark.browser
@@ -323,9 +323,9 @@ def test_without_scripts_every_figure_is_a_picture(browser, site):
     assert visit.page.locator(".chart-data").count() == 0
     assert pictures.count() >= figures.count() > 0
     boxes = [picture.bounding_box() for picture in pictures.all()]
-    shown = [box for box in boxes if box and box["width"]]  # the others are folded, as they are with scripts
-    assert len(shown) > 20
-    assert min(box["width"] for box in shown) > 200
+    visible = [box for box in boxes if box and box["width"]]  # the others are folded, as they are with scripts
+    assert len(visible) > 20
+    assert min(box["width"] for box in visible) > 200
     visit.context.close()
 
 

@@ -33,13 +33,13 @@ def page(site):
 
 
 def test_every_picture_of_the_paper_has_an_alternative_text(page, site):
-    told = [image.attributes["alt"] for image in page.all("main")[0].all("img", outside=PAGE_ONLY)]
-    assert len(told) > 15
-    assert min(map(len, told)) > 40
-    assert len(set(told)) == len(told)
+    descriptions = [image.attributes["alt"] for image in page.all("main")[0].all("img", outside=PAGE_ONLY)]
+    assert len(descriptions) > 15
+    assert min(map(len, descriptions)) > 40
+    assert len(set(descriptions)) == len(descriptions)
     content = (site / "paper.pdf").read_bytes()
-    assert len(re.findall(rb"/S\s*/Figure", content)) >= len(told)
-    begin = [re.match(r"[\w ,.-]*", text)[0][:40] for text in told]
+    assert len(re.findall(rb"/S\s*/Figure", content)) >= len(descriptions)
+    begin = [re.match(r"[\w ,.-]*", text)[0][:40] for text in descriptions]
     # A text with a character beyond ASCII stands in the PDF as UTF-16, in hexadecimal digits
     written = [(text.encode(), text.encode("utf-16-be").hex().upper().encode()) for text in begin]
     assert [ways for ways in written if not any(way in content for way in ways)] == []

@@ -35,10 +35,10 @@ def test_a_picture_that_crashes_says_so_and_the_others_are_drawn(tmp_path, monke
 
 def test_a_text_carries_its_length_for_pages_without_its_font():
     """In ems a digit takes 0.5562, a space 0.2778 and a bold m 0.8892, a regular one 0.833."""
-    said = [{"mark": {"type": "text", "text": "1 1", "fontSize": 10}, "encoding": {}}]
-    said.append({"mark": {"type": "text", "text": "mm", "fontSize": 10, "fontWeight": "bold"}, "encoding": {}})
-    said.append({"mark": {"type": "text", "text": "論文", "fontSize": 10}, "encoding": {}})
-    texts = re.findall(r"<text ([^>]*)>([^<]+)", picture({"config": {}, "data": {"values": [{}]}, "layer": said}))
+    layers = [{"mark": {"type": "text", "text": "1 1", "fontSize": 10}, "encoding": {}}]
+    layers.append({"mark": {"type": "text", "text": "mm", "fontSize": 10, "fontWeight": "bold"}, "encoding": {}})
+    layers.append({"mark": {"type": "text", "text": "論文", "fontSize": 10}, "encoding": {}})
+    texts = re.findall(r"<text ([^>]*)>([^<]+)", picture({"config": {}, "data": {"values": [{}]}, "layer": layers}))
     lengths = {text: re.search(r'textLength="([\d.]+)"', attributes) for attributes, text in texts}
     assert (lengths["1 1"][1], lengths["mm"][1], lengths["論文"]) == ("13.9", "17.78", None)
 

@@ -20,9 +20,9 @@ def made(tmp_path):
     def make(text, edition="html", numbered=True):
         lines = [Line(line, "a.qmd", number) for number, line in enumerate(text.split("\n"), 1)]
         (tmp_path / "body").write_text("$body$")
-        asked = [{"format": edition, "template": str(tmp_path / "body"), "variables": {}}]
+        editions = [{"format": edition, "template": str(tmp_path / "body"), "variables": {}}]
         job = {"text": text, "filters": [], "numbered": numbered, "bibliography": []}
-        return dict(make_editions({**job, "editions": asked}, Project(tmp_path, "a.qmd", {}), lines))[edition]
+        return dict(make_editions({**job, "editions": editions}, Project(tmp_path, "a.qmd", {}), lines))[edition]
 
     (tmp_path / "a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="200" height="10"/>')
     return make

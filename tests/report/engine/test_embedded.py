@@ -145,9 +145,9 @@ def render(root, title, settings, text, *formats):
     (root / "books.bib").write_text(book)
     (root / "_quarto.yml").write_text(f"bibliography: books.bib\n{settings}")
     (root / "index.qmd").write_text(text)
-    told = []
-    files = render_embedded(root, [*formats], root, root / "_out", told.append)
-    return files, [line for line in told if not line.startswith(("running ", "writing "))]
+    progress = []
+    files = render_embedded(root, [*formats], root, root / "_out", progress.append)
+    return files, [line for line in progress if not line.startswith(("running ", "writing "))]
 
 
 def test_a_title_of_the_bibliography_runs_nothing(tmp_path):

@@ -36,8 +36,8 @@ def test_what_a_cell_prints_stands_at_its_fence(executed):
 
 
 def test_a_cells_prints_displays_and_value_keep_this_order(executed):
-    shown = "print('a')\ndisplay(Markdown('b'))\nprint('c')\nMarkdown('d')"
-    lines = executed(CELL.format(f"#| output: asis\nfrom IPython.display import Markdown, display\n{shown}"))
+    code = "print('a')\ndisplay(Markdown('b'))\nprint('c')\nMarkdown('d')"
+    lines = executed(CELL.format(f"#| output: asis\nfrom IPython.display import Markdown, display\n{code}"))
     assert [line.text for line in lines] == ["a", "b", "c", "d"]
     assert executed(CELL.format("1;")) == []  # a value before a semicolon is not shown
 
@@ -73,9 +73,9 @@ def test_what_fails_leaves_a_sentence_and_a_line_for_who_renders(executed, monke
     monkeypatch.delenv(failures.STRICT)
     text = "a\n\n" + CELL.format("ratio = 1 / 0") + "\n`{python} ratio` and `{python} 1 + 'a'`\n\nb"
     with failures.noted() as lines:
-        first, said, value, last = (line.text for line in executed(text) if line.text)
+        first, sentence, value, last = (line.text for line in executed(text) if line.text)
     assert (first, last) == ("a", "b")
-    assert "index.qmd:4: ZeroDivisionError: division by zero" in said.replace("\\", "")
+    assert "index.qmd:4: ZeroDivisionError: division by zero" in sentence.replace("\\", "")
     assert value.count("{.missing}") == 2
     # The first value was to come from the cell.
     assert [line.partition(": ")[0] for line in lines] == ["index.qmd:4", "index.qmd:7"]
@@ -98,8 +98,8 @@ SHOWN = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SHOWN)
 def test_a_cell_may_show(executed, kind):
-    code, shown = SHOWN[kind]
-    assert any(shown in line.text for line in executed(CELL.format(code)))
+    code, expected = SHOWN[kind]
+    assert any(expected in line.text for line in executed(CELL.format(code)))
 
 
 CHARTS = """
@@ -121,8 +121,8 @@ FORMS = [
 def test_data_frames_and_charts_have_no_html_for_quarto(tmp_path):
     """With an index, with whole years as 2022.0, with scripts from elsewhere."""
     outcomes = execution.run([AUTHOR_CELLS + FRAME, CHARTS, *FORMS], tmp_path, tmp_path)
-    shown = [set(output) for outcome in outcomes for output in outcome["outputs"]]
-    assert shown == [{"text/plain", "text/markdown"}] * (1 + len(FORMS))
+    kinds = [set(output) for outcome in outcomes for output in outcome["outputs"]]
+    assert kinds == [{"text/plain", "text/markdown"}] * (1 + len(FORMS))
 
 
 def test_python_that_dies_is_told_where(tmp_path):
@@ -175,8 +175,8 @@ def render(tmp_path, monkeypatch):
                 value = eval(code, names)
             except SyntaxError:
                 value = exec(code, names)
-            shown = [] if value is None else [{"text/markdown": str(value), "text/plain": str(value)}]
-            outcomes.append({"outputs": shown})
+            outputs = [] if value is None else [{"text/markdown": str(value), "text/plain": str(value)}]
+            outcomes.append({"outputs": outputs})
         return outcomes
 
     def rendered(text):

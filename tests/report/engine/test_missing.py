@@ -146,8 +146,10 @@ def test_a_cell_that_failed_under_quarto_leaves_its_sentence(monkeypatch):
     traceback = "Cell In[1], line 1\n----> 1 1 / 0\n\n\x1b[31mZeroDivisionError\x1b[0m: division by zero"
     failed = f"::: {{.cell-output .cell-output-error}}\n```\n{traceback}\n```\n:::\n\nKept."
     monkeypatch.delenv("ROOFWRIGHT_STRICT")
-    said = "This could not be computed: ZeroDivisionError: division by zero. Everything that depends on it is left out."
-    assert printed(failed, "plain") == f"{said}\n\nKept."
+    sentence = (
+        "This could not be computed: ZeroDivisionError: division by zero. Everything that depends on it is left out."
+    )
+    assert printed(failed, "plain") == f"{sentence}\n\nKept."
     text = printed(f"{failed} See @fig-a, @tbl-b and @fig-there.\n\n::: {{#fig-there}}\nx\n\nThere.\n:::\n", "plain")
     assert "Kept. See Figure [could not be computed], Table [could not be computed] and" in " ".join(text.split())
     assert "fig-there" in text

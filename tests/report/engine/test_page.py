@@ -79,7 +79,7 @@ def test_only_the_projects_scripts_are_allowed():
     block = display.facts_of(replace(paper, machines=(machine, *paper.machines[1:])), "machine").markdown
     assert "<!--" not in block
     assert block.count("<") == before.count("<")
-    known = re.search(r">(\{.*\})<", block, re.DOTALL)
-    assert json.loads(known[1])["machine.at_hand.name"]["value"] == stranger
+    facts = re.search(r">(\{.*\})<", block, re.DOTALL)
+    assert json.loads(facts[1])["machine.at_hand.name"]["value"] == stranger
     own = f"{block}<script>own()</script>"
     assert policy([own]).count("sha256-") == 1

@@ -177,10 +177,10 @@ def test_ignored_options_are_named_before_any_cell_runs(project, tmp_path):
     lines = ["format:", "  html:", "    toc-depth: 3", *(f"    {option}" for option in HTML), "  typst:"]
     settings = "\n".join([*lines, *(f"    {option}" for option in TYPST), "callout-appearance: simple"])
     paper = project(settings, index="```{python}\n1 / 0\n```\n")
-    said = []
+    progress = []
     with pytest.raises(UserError, match="ZeroDivisionError"):
-        render_embedded(tmp_path, ["html"], tmp_path, tmp_path / "out", said.append)
-    *named, last = said
+        render_embedded(tmp_path, ["html"], tmp_path, tmp_path / "out", progress.append)
+    *named, last = progress
     assert last == "running the cells of index.qmd"
     # The options of HTML begin in the fourth line; `typst:` stands between them and those of Typst.
     places = [

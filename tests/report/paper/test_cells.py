@@ -33,8 +33,8 @@ COUNTED = pd.DataFrame({
 
 
 def operator(flop, byte, calls, stage="inference", precision="fp32", batch=1):
-    asked = {"input_shape": "3x4x4", "precision": precision, "stage": stage, "layer_kind": "other", "byte": byte}
-    return rows.operator(batch=batch, flop=flop, calls=calls, other_flop=900, recompute_flop=900, **asked)
+    fields = {"input_shape": "3x4x4", "precision": precision, "stage": stage, "layer_kind": "other", "byte": byte}
+    return rows.operator(batch=batch, flop=flop, calls=calls, other_flop=900, recompute_flop=900, **fields)
 
 
 def derived(runs, timed, operators=(), roof=ROOF):

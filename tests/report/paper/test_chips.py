@@ -61,8 +61,8 @@ def test_a_drivers_name_finds_its_chip_and_no_other():
 
 def test_no_name_is_that_of_two_chips():
     table = committed_chips().drop_duplicates("chip")
-    told = [{name.casefold() for name in (row.chip, *row.alias.split(";")) if name} for row in table.itertuples()]
-    assert len(set().union(*told)) == sum(map(len, told))
+    names = [{name.casefold() for name in (row.chip, *row.alias.split(";")) if name} for row in table.itertuples()]
+    assert len(set().union(*names)) == sum(map(len, names))
 
 
 CLOCK = re.compile(r"[\d.]+ GHz(?: \((\w+)\))?")
@@ -105,10 +105,10 @@ def test_of_dies():
         ("other", "", 2023, "fp32", 1.0),
     ]
     frame = pd.DataFrame(rows, columns=["chip", "die", "year", "precision", "peak_flop_per_s"])
-    kept = chips.of_dies(frame)
+    dies = chips.of_dies(frame)
     # All rows of X's first chip, of those the fastest; Y's first in the table; chips without a die each for itself.
-    assert kept.chip.tolist() == ["large", "large", "first", "alone", "other"]
-    assert kept.die.tolist() == ["X", "X", "Y", "", ""]
+    assert dies.chip.tolist() == ["large", "large", "first", "alone", "other"]
+    assert dies.die.tolist() == ["X", "X", "Y", "", ""]
     assert chips.of_dies(frame.iloc[:0]).empty
 
 

@@ -79,6 +79,6 @@ def test_layers_sum_to_their_model():
     workloads.check_sums(models, layers, Workloads(WORLD))
     workloads.check_sums(models, layers.iloc[:0], Workloads(WORLD))
     wrong = layers.assign(forward_flop=layers.forward_flop.where(layers.index != 0, 1))
-    said = "models.csv, line 2, column forward_flop: is not the sum of the model's layers"  # broad at bf16
-    with pytest.raises(UserError, match=f"^{WORLD}/workload/{said} .* --force --models broad --data {WORLD}$"):
+    message = "models.csv, line 2, column forward_flop: is not the sum of the model's layers"  # broad at bf16
+    with pytest.raises(UserError, match=f"^{WORLD}/workload/{message} .* --force --models broad --data {WORLD}$"):
         workloads.check_sums(models, wrong, Workloads(WORLD))
