@@ -94,15 +94,11 @@ def place(
     """
     marks = [Box(x - half, y - half, x + half, y + half) for (x, y, _), half in zip(points, halves, strict=True)]
     rings = [ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)]
-
-    def crowd(index: int) -> int:
-        x, y, _ = points[index]
-        return -sum(hypot(x - other[0], y - other[1]) < 60 for other in points)
-
+    crowds = [sum(hypot(x - at, y - down) < 60 for at, down, _ in points) for x, y, _ in points]
     boxes = list(taken)
     leaders: list[Segment] = []
     placed = []
-    for index in sorted(range(len(points)), key=lambda at: (crowd(at), at)):
+    for index in sorted(range(len(points)), key=lambda at: -crowds[at]):
         x, y, text = points[index]
         if not text:
             continue

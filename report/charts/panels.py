@@ -74,11 +74,9 @@ def plain(value: Any, digits: int = 6) -> Any:
     return None if type(value).__name__ in ("NAType", "NaTType") else str(value)
 
 
-def _records(data: Any) -> Any:
-    return {"values": plain(data.to_dict("records"))} if hasattr(data, "columns") else data
-
-
-alt.data_transformers.register("roofwright", _records)
+alt.data_transformers.register(
+    "roofwright", lambda data: {"values": plain(data.to_dict("records"))} if hasattr(data, "columns") else data
+)
 alt.theme.register("roofwright", enable=False)(lambda: alt.theme.ThemeConfig(config=theme.config(0)))
 
 

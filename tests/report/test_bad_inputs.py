@@ -81,7 +81,7 @@ CUT = [
     ("runs.csv: has no row", rewritten(TABLE, lambda content: content[: content.index(b"\n") + 1])),
     ("runs.csv: ", folder(TABLE)),
 ]
-"""What is cut off, empty or no file, in the cache or handed in."""
+"""Cut, empty and missing files, in the cache or from a user."""
 
 CASES = [
     *(Bad(f"report {words}", *rest) for words, *rest in FLAGS),

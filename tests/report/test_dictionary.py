@@ -1,4 +1,4 @@
-"""The committed descriptions of data and facts are those of the code; the package names the tables that are there."""
+"""The committed descriptions of data and facts agree with the code; the package lists the existing tables."""
 
 import json
 import re

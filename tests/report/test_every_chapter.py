@@ -1,4 +1,4 @@
-"""What holds for every chapter: it shows much and little alike, and its text and its facts fit."""
+"""Every chapter shows large and small data alike, and its text and its facts agree."""
 
 import inspect
 import re

@@ -65,7 +65,7 @@ def is_number(text):
 def grown(path, record, names, factor):
     """Return a change that multiplies the numbers in some columns by ``factor(words)``, where words tell them apart.
 
-    The ends of an interval grow with what they enclose, a sparse peak more than the dense one.
+    The ends of an interval grow with its content, a sparse peak more than the dense one.
     """
 
     def change(row):
@@ -85,7 +85,7 @@ def random(*words):
 
 
 def by_row(column, key):
-    """Return 1 to 9: part of it is that of the cell, whatever the round and sample."""
+    """Return 1 to 9. The cell decides a part of it, whatever the round and sample."""
     cell = [word for name, word in key.items() if name not in ("round", "sample")]
     return (1 + 2 * random(*column, *key.values())) * (1 + 2 * random(*column, *cell))
 

@@ -11,7 +11,7 @@ def lenient(monkeypatch):
 
 
 def failed(function):
-    """What a paper says of a function that fails."""
+    """The paper's sentence about a failed function."""
     try:
         function()
     except Exception as failure:

@@ -31,7 +31,7 @@ MARK = "alert(1)"
 READ_AS_CODE = {
     "expr", "filter", "calculate", "test", "labelExpr", "signal", "href", "url", "field", "fields", "update", "as"
 }  # fmt: skip
-"""What a chart's specification has expressions, names of columns and addresses in, where it has texts there."""
+"""Fields of a specification with expressions, names of columns and addresses where texts are possible."""
 
 TYPOGRAPHY = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "…": "...", "\u200b": None})
 

@@ -37,7 +37,7 @@ def no_quarto(monkeypatch):
 
 
 def refusal(capsys, project, *arguments, code=2):
-    """What the command says to bad input: one line, exit code 2, no traceback."""
+    """Return the command's answer to bad input: one line, exit code 2, no traceback."""
     assert main(arguments, project) == code
     printed = capsys.readouterr()
     assert printed.out == ""

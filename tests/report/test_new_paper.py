@@ -1,4 +1,4 @@
-"""A paper of a reader's own: made, rendered where it stands, changed, failing."""
+"""A paper of a reader's own: made, rendered, changed, failing."""
 
 import csv
 import os
@@ -72,7 +72,7 @@ def test_a_new_paper_has_the_abstract_of_its_author_alone(tmp_path):
     text = "".join((ROOT / name).read_text("utf-8") for name in re.findall(r"include (report/\S+)", index))
     assert "machine.at_hand.loaded" in text  # the authors' front, which is left out, is not the only place
     assert studies
-    assert not studies & set(re.findall(r"@([\w-]+)", text))  # whose printed figures the paper does not show
+    assert not studies & set(re.findall(r"@([\w-]+)", text))  # the paper does not show their figures
 
 
 def test_new_takes_no_folder_that_holds_something(tmp_path, capsys):

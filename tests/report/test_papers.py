@@ -30,7 +30,7 @@ CELL = ("model", "batch", "phase", "variant", "precision")
 
 
 def nothing_measured(data):
-    """Write what every clone has, without the machines."""
+    """Write the data of every clone, without the machines."""
     shutil.copytree(ROOT / "data", data, ignore=shutil.ignore_patterns("machines"))
 
 
@@ -116,7 +116,7 @@ PICTURES = (pypdfium2.raw.FPDF_PAGEOBJ_IMAGE, pypdfium2.raw.FPDF_PAGEOBJ_FORM)
 
 
 def pdf_complaints(document):
-    """Return what is wrong with the pages of a PDF."""
+    """Return the faults in the pages of a PDF."""
     found = []
     for bookmark in document.get_toc():
         destination = bookmark.get_dest()
@@ -216,7 +216,7 @@ gpus.traces.images.step.number < 1 < gpus.traces.images.kernels.number
 gpus.memory.activation.roof.number > 0.8 > gpus.memory.depthwise.roof.number
 gpus.memory.activation.gain.number > 1.2 > 1.05 > gpus.memory.depthwise.gain.number
 """.splitlines()
-"""What the text says in words alone of published data, of traces and of the project's GPUs."""
+"""Words of the text without a number about published data, traces and the project's GPUs."""
 
 
 def test_what_the_text_says_of_the_projects_data_is_true(reference):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 WIDER = """(charts) => charts.map((chart) => [chart.closest("figure").id, chart.closest(".chart-view"), chart])
   .filter(([, view, chart]) => view.clientWidth && chart.getBoundingClientRect().width > view.clientWidth + 1)
   .map(([id]) => id)"""
-"""Figures whose chart is wider than its place."""
+"""Figures with a chart wider than its place."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ REPEATED = """() => {
 
 
 def broken_rules(page):
-    """Run axe-core (Deque), whose rules follow WCAG 2.2.
+    """Run axe-core (Deque), with rules from WCAG 2.2.
 
     Contrast takes most of its time: rows that look alike are read once. In a picture it reads none.
     """
@@ -137,7 +137,7 @@ def test_a_scrolling_picture_takes_the_focus_until_its_chart(browser, site):
 
 @pytest.mark.browser
 def test_an_axis_without_a_name_has_no_numbers_when_narrow(phone):
-    """Of the layers of a network, in their order: what has labels are shares."""
+    """The labels of a network's layers, in their order, are shares."""
     phone.wait_for_charts()
     phone.page.evaluate("() => document.querySelectorAll('details.more').forEach(each => { each.open = true; })")
     labels = phone.page.locator("#fig-training-strip .role-axis-label text")
@@ -180,7 +180,7 @@ MARKS = """async (figure) => {
   const said = (mark) => mark.getAttribute("aria-label").split("; ").map((part) => part.split(": "));
   return [...figure.querySelectorAll("g.mark-symbol.role-mark path")].map((mark) => Object.fromEntries(said(mark)));
 }"""
-"""Returns what each mark of a figure says of itself."""
+"""Returns the labels of a figure's marks."""
 
 
 @pytest.mark.browser
@@ -298,7 +298,7 @@ def test_a_tooltip_has_units_for_pointer_and_arrow_keys(reader):
     tooltip = reader.page.locator("#vg-tooltip-element.visible")
     tooltip.wait_for()
     assert re.search(r"\d.*(FLOP|B/s|ms|s\b)", tooltip.inner_text())
-    reader.page.mouse.move(0, 0)  # where the page scrolls below a pointer at rest, that hides what a key showed
+    reader.page.mouse.move(0, 0)  # a page that scrolls below a resting pointer would hide it
     tooltip.wait_for(state="hidden")
     view = reader.page.locator(".chart-view").first
     view.focus()

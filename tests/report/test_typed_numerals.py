@@ -1,4 +1,4 @@
-"""No number of the chapters' prose is typed, but for definitions, names, and what the code is held against here."""
+"""No number in the chapters' prose is typed, except definitions, names and the expected values here."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The paper as a journal's editor looks at it: what stands where on its pages."""
+"""The paper as a journal's editor looks at it: the places of things on its pages."""
 
 import re
 from itertools import combinations
@@ -40,7 +40,7 @@ def test_every_picture_of_the_paper_has_an_alternative_text(page, site):
     content = (site / "paper.pdf").read_bytes()
     assert len(re.findall(rb"/S\s*/Figure", content)) >= len(descriptions)
     begin = [re.match(r"[\w ,.-]*", text)[0][:40] for text in descriptions]
-    # A text with a character beyond ASCII stands in the PDF as UTF-16, in hexadecimal digits
+    # A text beyond ASCII is UTF-16 in the PDF, in hexadecimal digits
     written = [(text.encode(), text.encode("utf-16-be").hex().upper().encode()) for text in begin]
     assert [ways for ways in written if not any(way in content for way in ways)] == []
 
@@ -64,7 +64,7 @@ def test_nothing_runs_over_the_margin_or_into_the_next_cell(pdf):
 
 
 TEXT_WIDTH = (210 - MARGIN["left"] - MARGIN["right"]) * POINTS
-"""Of the paper, to which wider pictures shrink."""
+"""Of the paper; wider pictures shrink to it."""
 
 
 def test_no_text_of_a_chart_is_too_small_to_read(page):

@@ -47,7 +47,7 @@ def chart():
     return alt.concat(first, second, name="a-figure", description="Points.")
 
 
-# By hand: what can be pointed at first, then the roof; axes with their units; empty where a table has no such column or
+# By hand: marks with tooltips first, then the roof; axes with their units; empty where a table has no such column or
 # no number; no column that nothing shows. The bars' axis has no title.
 EXPECTED = """\
 panel,mark,network,work (B),rate (FLOP/s),fast,x

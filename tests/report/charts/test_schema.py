@@ -1,4 +1,4 @@
-"""What the figures write is a chart that Altair's schema allows."""
+"""The figures' charts follow Altair's schema."""
 
 from importlib import import_module
 

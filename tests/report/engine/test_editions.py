@@ -1,4 +1,4 @@
-"""The editions of small documents: numbers, cross-references, callouts and what each format shows."""
+"""The editions of small documents: numbers, cross-references, callouts and the content of each format."""
 
 import re
 

@@ -13,7 +13,7 @@ from report.engine import embedded
 from report.engine.embedded import make_editions, render_embedded
 
 SAMPLE = TESTS / "quarto-sample"
-STYLE = "report/engine/style.typ"  # what frames callouts, with the filter
+STYLE = "report/engine/style.typ"  # frames callouts, with the filter
 EXPECTED = json.loads((SAMPLE / "expected.json").read_text("utf-8"))
 
 
@@ -111,7 +111,7 @@ def test_the_paper_reads_like_quartos(written):
     pdf = pypdfium2.PdfDocument(written[1])
     text = squeezed("\n".join(pdf[number].get_textpage().get_text_range() for number in range(len(pdf))))
     expected = squeezed((SAMPLE / "expected-pdf.txt").read_text("utf-8"))
-    # Footnotes and figures stand where a page begins or ends, and the pages are not cut alike.
+    # Footnotes and figures are at the ends of pages, and the pages are not cut alike.
     for part in (
         "1A footnote with emphasis.",
         "Figure 1: The first figure, with a citation (Williams et al. 2009).",
@@ -140,7 +140,7 @@ def test_the_same_bytes_each_time(written, project):
 
 
 def render(root, title, settings, text, *formats):
-    """The files of a small document that cites one book, and what is told of it but the steps."""
+    """Return the files of a small document that cites one book, and its progress except the steps."""
     book = f"@book{{knuth1984, author = {{Knuth, Donald}}, title = {{{title}}}, publisher = {{A}}, year = {{1984}}}}\n"
     (root / "books.bib").write_text(book)
     (root / "_quarto.yml").write_text(f"bibliography: books.bib\n{settings}")

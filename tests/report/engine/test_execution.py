@@ -1,4 +1,4 @@
-"""Running cells and inline code in a kernel, and what is remembered of them."""
+"""Cells and inline code in a kernel, and their remembered outputs."""
 
 import json
 
@@ -164,11 +164,11 @@ ALL = ["setup", "table", "word"]
 
 @pytest.fixture
 def render(tmp_path, monkeypatch):
-    """Renders a text; returns its lines, and what ran for it."""
+    """Renders a text; returns its lines, and the codes that ran for it."""
     ran = []
 
     def here(codes, root, data):
-        """Runs code in this process instead of another, whose start takes a second."""
+        """Runs code in this process, since another takes a second to start."""
         names, outcomes = {"said": ran.append, "root": root}, []
         for code in codes:
             try:

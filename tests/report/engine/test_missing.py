@@ -1,4 +1,4 @@
-"""What the chapters' filter prints of small documents, as plain text or HTML."""
+"""The chapters' filter on small documents, as plain text or HTML."""
 
 import re
 
@@ -34,12 +34,12 @@ def referring(text):
         ("::: {.answer}\n[–]{.missing}\n:::\n\nKept.", "Kept."),
         ("::: {.callout-note}\n## How long is [–]{.missing}?\nLong.\n:::\n\nKept.", "Kept."),
         ("::: {.callout-note}\n## How long?\nIt takes [–]{.missing}.\n:::\n\nKept.", "Kept."),
-        # What refers to something that is dropped
+        # References to something dropped
         (referring("See @fig-gone."), "Kept."),
         (referring("See [@fig-gone; @fig-b]"), "Kept."),
         (referring("@Fig-gone shows it"), "Kept."),
         (referring("[Here](#fig-gone)."), "Kept."),
-        # Headings with nothing below them, and what refers to them
+        # Headings with nothing below them, and references to them
         (
             f"# A {{#sec-a}}\n\nKept.\n\n## B {{#sec-b}}\n\nSee @sec-c.\n\n"
             f"## C {{#sec-c}}\n\n{GONE}\n\n# D\n\nSee @sec-b.",
@@ -123,7 +123,7 @@ def test_what_is_for_the_page_alone_is_folded():
 
 
 def test_a_caption_in_quartos_attribute_has_words_too():
-    """Quarto reads it after the filter: it printed `?@fig-m` for what the PDF lacks."""
+    """Quarto reads it after the filter, and printed `?@fig-m` for a figure outside the PDF."""
     cell = '::: {.cell #tbl-a tbl-cap="Of @sec-c: @fig-gone and @fig-m \\\\*"}\n| a |\n|---|\n| b |\n:::\n'
     text = printed(f"{GONE}\n{MORE}\n{cell}", "native")
     caption = re.search(r'"tbl-cap"\s*,\s*"((?:[^"\\]|\\.)*)"', text)[1].encode().decode("unicode_escape")

@@ -52,7 +52,7 @@ MARKDOWN = (
 
 
 def test_raw_html_is_withheld_and_no_line_moves(project):
-    """And those in headers; not what a text of a table would be, nor data."""
+    """The raw HTML of headers too, but no data and no text of a table."""
     texts = []
     short = withhold(MARKDOWN, texts)
     assert "good" not in short

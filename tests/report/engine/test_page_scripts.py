@@ -1,4 +1,4 @@
-"""What the includes of the page do in a browser, on a small page of each engine: folding, sorting, searching, facts."""
+"""The includes of the page in a browser, on a small page of each engine: folding, sorting, searching, facts."""
 
 import json
 import shutil
@@ -210,7 +210,7 @@ def test_a_problem_folds_and_a_link_opens_what_it_leads_into(visit):
     [
         # The largest first whatever the prefix, the smallest first, as it was
         ("Latency", ["vgg11 lean broad oak elm", "elm oak broad lean vgg11", "lean vgg11 elm oak broad"]),
-        ("Parameters", ["vgg11 lean broad elm oak", "elm broad lean vgg11 oak"]),  # what is not known comes last
+        ("Parameters", ["vgg11 lean broad elm oak", "elm broad lean vgg11 oak"]),  # unknown values come last
         ("Word", ["broad lean oak elm vgg11"]),
         ("Model", ["broad elm lean oak vgg11"]),
     ],
@@ -251,7 +251,7 @@ def test_the_search_finds_everything_and_unfolds_its_hit(visit):
     assert found(visit)[0].endswith("Part")
     box.fill("more of one")
     assert found(visit) == ["More of one."]
-    box.fill("answer")  # what is folded below a question
+    box.fill("answer")  # folded below a question
     assert found(visit) == []
     status = visit.page.locator(".search [role=status]")
     box.fill("nothing of the kind")
@@ -308,7 +308,7 @@ def test_a_table_that_scrolls_says_so_and_takes_the_focus(visit):
 
 @pytest.mark.parametrize(("scheme", "theme"), [("normal", "light"), ("dark", "dark")])
 def test_charts_follow_the_scheme_of_their_page(browser, scheme, theme):
-    """A page whose style has no dark form stays light."""
+    """A page with a style without a dark form stays light."""
     charts = (ROOT / "report/charts/charts.js").read_text("utf-8")
     context = browser.new_context(color_scheme="dark")
     page = context.new_page()

@@ -22,7 +22,7 @@ def project(tmp_path):
 
 
 def typeset(text, folder=None, **options):
-    """What Typst makes of a text in the paper's style."""
+    """Set a text in the paper's style with Typst."""
     return typst.Compiler(root=folder and str(folder)).compile(f"{STYLE}\n{text}".encode(), **options)
 
 

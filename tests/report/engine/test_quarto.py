@@ -10,7 +10,7 @@ from helpers.world import WORLD
 from measure.errors import UserError
 from report.engine.quarto import outdated, render_with_quarto
 
-# What Quarto alone knows is Quarto's: `theme`, `docx`.
+# Quarto alone has these: `theme`, `docx`.
 SETTINGS = """\
 theme: cosmo
 format:
@@ -23,7 +23,7 @@ project:
   render: [index.qmd, more.qmd]
 """
 
-# Stands in for Quarto: writes what it would write, and how it was called.
+# Replaces Quarto: writes its files, and how it was called.
 FAKE = """\
 #!{python}
 import json, os, pathlib, sys
@@ -124,7 +124,7 @@ def test_files_have_the_date_of_the_newest_machine(render, monkeypatch):
 
 
 def test_the_page_links_to_the_pdf():
-    """By the one template of both engines, whose variables Quarto has from `_quarto.yml` alone."""
+    """Both engines share one template; Quarto has its variables from `_quarto.yml` alone."""
     formats = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf-8"))["format"]
     assert formats["html"]["variables"]["paper"] == formats["typst"]["output-file"]
     assert "$paper$" in (ROOT / formats["html"]["template"]).read_text("utf-8")

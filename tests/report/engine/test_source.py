@@ -25,7 +25,7 @@ def project(tmp_path):
 
 
 def test_lines_and_cells_have_their_places(project):
-    """What is included is relative to the document, in nested files too; a cell in a listing is text."""
+    """Paths of includes are relative to the document, in nested files too; a cell in a listing is text."""
     files = {
         "index": "a\n{{< include part/one.qmd >}}\n````\n```{python}\n````",
         "part__one": "b\n{{< include part/two.qmd >}}",
@@ -182,7 +182,7 @@ def test_ignored_options_are_named_before_any_cell_runs(project, tmp_path):
         render_embedded(tmp_path, ["html"], tmp_path, tmp_path / "out", progress.append)
     *named, last = progress
     assert last == "running the cells of index.qmd"
-    # The options of HTML begin in the fourth line; `typst:` stands between them and those of Typst.
+    # The options of HTML begin in the fourth line; `typst:` is between them and Typst's.
     places = [
         *enumerate(HTML, 4),
         *enumerate(TYPST, 5 + len(HTML)),

@@ -65,7 +65,7 @@ def test_bounds_of_the_model_and_of_its_operators():
     operators.append(operator(1000, 1000, 1, precision="bf16"))
     runs = [run(), run(precision="tf32"), run(precision="bf16")]
     found = derived(runs, samples(9.0) + samples(5.0, precision="tf32"), operators).set_index("precision")
-    # tf32 asks for what fp32 does; bf16 was not counted. 100 FLOP at 200 FLOP/s take longer than 8 B at 20 B/s
+    # tf32 needs the same as fp32; bf16 was not counted. 100 FLOP at 200 FLOP/s take longer than 8 B at 20 B/s
     assert found.forward_flop.tolist()[:2] == [100.0, 100.0]
     assert found.model_bound_s.tolist()[:2] == [0.5, 0.5]
     assert found.loc["bf16", ["forward_flop", "model_bound_s"]].isna().all()

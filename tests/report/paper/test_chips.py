@@ -7,7 +7,7 @@ from helpers.world import committed_chips, world
 from report.paper import chips
 
 PUBLISHED = {
-    # NVIDIA's datasheets, without sparsity: of what it prints with it, half
+    # NVIDIA's datasheets, without sparsity: half of the printed rates with it
     ("NVIDIA H100 SXM", "bf16", "tensor"): 989.4e12,
     ("NVIDIA T4", "fp32", "vector"): 8.1e12,
     ("NVIDIA Tesla P100 PCIe", "fp32", "vector"): 9.3e12,  # 3584 cores x 2 FLOP x 1.3 GHz = 9.32
@@ -48,7 +48,7 @@ DRIVERS_NAMES = {
     "NVIDIA A100-SXM4-40GB MIG 1g.5gb": None, "NVIDIA GeForce RTX 4070 Laptop GPU": None,
     "Apple M1 Max GPU (28 cores)": None, "Example": None, "": None,
 }  # fmt: skip
-"""What a driver calls a GPU, and the chip that it is; tables have other chips under the drivers' names."""
+"""A driver's name of a GPU, and its chip; tables have other chips under the drivers' names."""
 
 
 def test_a_drivers_name_finds_its_chip_and_no_other():
@@ -106,7 +106,7 @@ def test_of_dies():
     ]
     frame = pd.DataFrame(rows, columns=["chip", "die", "year", "precision", "peak_flop_per_s"])
     dies = chips.of_dies(frame)
-    # All rows of X's first chip, of those the fastest; Y's first in the table; chips without a die each for itself.
+    # All rows of X's first chip, and the fastest of these; Y's first in the table; every chip without a die.
     assert dies.chip.tolist() == ["large", "large", "first", "alone", "other"]
     assert dies.die.tolist() == ["X", "X", "Y", "", ""]
     assert chips.of_dies(frame.iloc[:0]).empty

@@ -42,7 +42,7 @@ def test_what_is_no_table_is_named(tmp_path, content, named):
 
 
 def test_keys_of_a_bibliography_and_its_uniform_fields(tmp_path):
-    """A DOI and an arXiv number stand alone, in fields of their own."""
+    """A DOI and an arXiv number are in fields of their own."""
     file = tmp_path / "some.bib"
     file.write_text("@article{one1999, title={A @misc{trap} b}}\n  @Misc { two ,\n note={x}}\n@string{x = {y}}\n")
     assert curated.read_keys(file) == {"one1999", "two"}

@@ -1,4 +1,4 @@
-"""What others published, on a chip of 1 TFLOP/s and 100 GB/s, by hand."""
+"""Published timings on a chip of 1 TFLOP/s and 100 GB/s, by hand."""
 
 import pandas as pd
 import pytest
@@ -112,7 +112,7 @@ def test_calls_under_the_roof():
     assert (forward.flop, forward.byte, forward.flop_per_s) == (10e9, 4e6 + 10 * 6e6, 5e11)
     assert forward.flop / forward.byte == pytest.approx(156.25)
     assert (forward.computed, forward.peak_share, forward.attained) == ("fp32", 0.5, 0.5)  # the ridge is at 10 FLOP/B
-    # A printed rate counts and not the time beside it: 10 inputs at 500 a second
+    # A printed rate counts and not the time next to it: 10 inputs at 500 a second
     assert (rated.latency_s, rated.flop_per_s) == (0.02, 5e11)
     # Autocast computes at 16 bits and moves half; a step takes the backward pass too
     assert (cast.computed, cast.byte, cast.peak_share) == ("fp16", forward.byte / 2, forward.peak_share / 4)

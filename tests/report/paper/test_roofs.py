@@ -114,7 +114,7 @@ def test_products_of_8_bits_are_peaks_and_no_roofs():
 
 
 def test_the_clock():
-    # 10^9 additions of integers in 0.5 s at a cycle each
+    # 10^9 additions of integers in 0.5 s at one cycle per addition
     assert (CPU.clock_hz, GPU.clock_hz) == (pytest.approx(2e9), None)
     no_chain = (lambda row: row.roof_kernel == "chain" and row.precision == "int64", {"status": "unsupported"})
     assert measured_clock(rates(roof_measurements(no_chain))) is None

@@ -41,7 +41,7 @@ def test_rows_with_autocast_and_failures_are_left_out():
     ("model", "counted", "measured", "shown"),
     [
         ("lean", ("3x96x96", "3x224x224"), None, "3x96x96"),  # of a user's own the smallest, by numbers
-        ("inception_v3", ("3x224x224", "3x299x299"), None, "3x299x299"),  # at which it would be measured
+        ("inception_v3", ("3x224x224", "3x299x299"), None, "3x299x299"),  # the shape of a measurement
         ("resnet50", ("3x600x600",), None, "3x600x600"),  # counted at no other
         ("wav2vec2_base", ("16000", "160000"), "16000", "16000"),
         ("wav2vec2_base", ("16000", "160000"), "8000", None),

@@ -22,13 +22,13 @@ from report.stats.value import (
 
 def test_digits_to_a_place():
     assert [digits_to(value, -2) for value in (12.34, 0.05, 0.004)] == [4, 1, 1]
-    assert digits_to(1.0, -16) == 6  # an interval whose ends differ by a few bits
+    assert digits_to(1.0, -16) == 6  # the ends of the interval differ by a few bits
 
 
 @pytest.mark.parametrize(
     ("value", "text", "with_interval"),
     [
-        # Half of the interval is 0.135, whose first three digits are at most 354: two digits, hundredths.
+        # Half of the interval is 0.135. Its first three digits are at most 354: two digits, hundredths.
         (Value(1.8512, low=1.71, high=1.98), "1.85", "1.85 (1.71–1.98)"),
         # 1.45 ms is 145 in its first digits: two of them, 0.1 ms.
         (Value(0.04561, "s", 0.0441, 0.0470), "45.6 ms", "45.6 (44.1–47.0) ms"),
@@ -53,7 +53,7 @@ def test_digits_to_a_place():
         (Value(26), "26", "26"),
         # Three digits in prose and six with the interval, however narrow it is.
         (Value(1.23456789, low=1.234567, high=1.234568), "1.23", "1.23457 (1.23457–1.23457)"),
-        # A share in whole per cent; two digits below 10 %; one digit of what is lacking to 100 %: 0.31 % of 99.69 %.
+        # A share in whole per cent; two digits below 10 %; one digit of the rest to 100 %: 0.31 % of 99.69 %.
         (Value(0.71634, "%", 0.7161, 0.7165), "72 %", "71.634 (71.610–71.650) %"),
         (Value(0.0374, "%"), "3.7 %", "3.7 %"),
         (Value(0.9969, "%"), "99.7 %", "99.7 %"),
