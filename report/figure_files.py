@@ -72,9 +72,12 @@ def _run(cell: CodeCell, names: dict[str, Any]) -> Any:
     file = cell.opening.file
     try:
         code = ast.parse(cell.code, file)
-        last = code.body.pop() if code.body and isinstance(code.body[-1], ast.Expr) else None
+        last = code.body.pop() if code.body else ast.Pass()
+        value = last.value if isinstance(last, ast.Expr) else None
+        if not value:
+            code.body.append(last)
         exec(compile(code, file, "exec"), names)
-        return eval(compile(ast.Expression(last.value), file, "eval"), names) if last else None
+        return eval(compile(ast.Expression(value), file, "eval"), names) if value else None
     except UserError:
         raise
     except Exception as error:
