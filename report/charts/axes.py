@@ -168,8 +168,8 @@ class LinearAxis(Axis):
 
     def _guides(self) -> tuple[dict[str, Any], dict[str, Any]]:
         form = "~%" if self.format == "%" else self.format
-        guide: dict[str, Any] = {"format": form, "tickCount": self.ticks}
-        guide |= {"labelOverlap": "parity", "labelSeparation": LABEL_GAP}
+        guide: dict[str, Any] = {"format": form, "tickCount": self.ticks, "labelSeparation": LABEL_GAP}
+        guide["labelOverlap"] = "parity"
         guide |= {"labelExpr": with_unit("datum.value", form, self.unit)} if self.unit else {}
         guide |= {"tickMinStep": 1} if form == "d" else {}
         domain = [float(f"{self.low:.6g}"), float(f"{self.high:.6g}")]

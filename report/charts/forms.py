@@ -15,8 +15,6 @@ from report.charts import theme
 from report.charts.annotations import ONCE, Tip, end_names, tips
 from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape, longest
 
-TICK = "M0,-1V1"  # the shape of a short line
-
 
 def stacked_bars(
     rows: pd.DataFrame, name: str, kind: str, share: str, palette: Mapping[str, str], axis: LinearAxis | None = None,
@@ -71,7 +69,7 @@ def dots(
     for (label, field), ink in zip((ticks or {}).items(), (theme.INK, theme.ORANGE, theme.GREEN), strict=False):
         marked = alt.Chart(rows.dropna(subset=field).assign(mark=label))
         marked = marked.mark_point(filled=False, fill=theme.PAPER, strokeWidth=1.5, size=110)
-        looks = {"color": by_color("mark", {label: ink}), "shape": by_shape("mark", {label: TICK})}
+        looks = {"color": by_color("mark", {label: ink}), "shape": by_shape("mark", {label: "M0,-1V1"})}
         layers.append(tips(marked.encode(axis(field), y(name), **looks, **offset), *tooltip))
     return alt.layer(*layers, width=axis.pixels, height=y.pixels, **about)
 

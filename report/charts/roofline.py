@@ -6,7 +6,7 @@ points = plane.place(alt.Chart(rows).mark_point(), "intensity", "flop_per_s")
 plane.chart(points, *plane.names(rows, "name", "intensity", "flop_per_s"), name="plane")
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import atan, degrees, isfinite, sqrt
@@ -108,13 +108,6 @@ class Plane:
         ]  # fmt: skip
         points = alt.Chart(rows[[field for field, *_ in tooltip]]).mark_point(opacity=0.7)
         return self.place(points.encode(size=by_size("share", 1.0), **encodings), "intensity", "flop_per_s", *tooltip)
-
-    def levels(self, speeds: Mapping[str, float]) -> alt.Chart:
-        """Draw the slopes of levels of memory (B/s) up to the first roof's peak."""
-        roofs = {level: Roofline(self.roofs[0].roofline.peak_flop_per_s, speed) for level, speed in speeds.items()}
-        corners = [corner | {"level": level} for level, line in roofs.items() for corner in self._corners(line)[:2]]
-        lines = alt.Chart(pd.DataFrame(corners)).mark_line(color=theme.VERMILION, strokeDash=theme.DASH)
-        return lines.encode(self.x("intensity"), self.y("rate"), detail=alt.Detail("level:N"))
 
     def _corners(self, line: Roofline) -> list[dict[str, float]]:
         """Return the ends of a roof's straight parts on the plane."""

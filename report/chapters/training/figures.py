@@ -126,7 +126,7 @@ def slices(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     rows = rows[rows[column] > 0]
     share = rows[column] / rows.groupby("network")[column].transform("sum")
     rows = rows[["network"]].assign(kind=rows.layer_kind.where(share >= SMALL, OTHER), share=share)
-    rows = rows.groupby(["network", "kind"], sort=False, as_index=False).share.sum()
+    rows = rows.groupby(["network", "kind"], sort=False)[["share"]].sum().reset_index()
     return rows.iloc[rows.share.mask(rows.kind == OTHER, 0).argsort()[::-1]]
 
 
@@ -229,7 +229,13 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     networks = sorted(set(rows.network))
     panels = []
     color = by_color("group", theme.KERNEL_COLORS)
-    slopes = plane.levels({level: speed for level, speed in levels.items() if level != MEMORY})
+    corners = [
+        {"level": level, "intensity": at, "rate": at * speed}
+        for level, speed in levels.items() if level != MEMORY
+        for at in (max(plane.x.low, plane.y.low / speed), min(peak / speed, plane.x.high))
+    ]  # fmt: skip
+    slopes = alt.Chart(pd.DataFrame(corners)).mark_line(color=theme.VERMILION, strokeDash=theme.DASH)
+    slopes = slopes.encode(plane.x("intensity"), plane.y("rate"), detail=alt.Detail("level:N"))
     slopes = slopes.transform_filter("datum['level'] === level")
     for side in chosen:
         marks = plane.groups(rows, "group", "group", "step", color=color)
