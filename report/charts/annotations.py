@@ -62,7 +62,7 @@ def names(
     ``x`` and ``y`` are the encodings of the points. ``taken`` are boxes that no name may cover, nor any point without a
     name. ``size`` is the area of the marks, or a field with the value drawn at ``LARGEST``.
     """
-    across, up = _axis(x), _axis(y)
+    across, up = x["scale"].axis, y["scale"].axis
     rows = rows[_on(across, rows[x["field"]]) & _on(up, rows[y["field"]])]
     places = list(zip(rows[x["field"]], rows[y["field"]], rows[text], strict=True))
     marks = [(across.pixel(at), up.pixel(down), str(name or "")) for at, down, name in places]
@@ -85,7 +85,7 @@ def names(
 
 def covered(rows: pd.DataFrame, x: Any, y: Any, y2: str = "") -> list[Box]:
     """Return boxes that cover the line through the rows, or with ``y2`` the interval of each row up to that field."""
-    across, up = _axis(x), _axis(y)
+    across, up = x["scale"].axis, y["scale"].axis
     corners = [*zip(rows[x["field"]].map(across.pixel), rows[y["field"]].map(up.pixel), strict=True)]
     if y2:
         return [Box(at - 2, up.pixel(high), at + 2, low) for (at, low), high in zip(corners, rows[y2], strict=True)]
@@ -94,7 +94,7 @@ def covered(rows: pd.DataFrame, x: Any, y: Any, y2: str = "") -> list[Box]:
 
 def end_names(rows: pd.DataFrame, text: str, x: Any, y: Any) -> list[alt.Chart]:
     """Name lines right of the panel. Rows are the lines' last points; leaders join them to their names."""
-    across, up = _axis(x), _axis(y)
+    across, up = x["scale"].axis, y["scale"].axis
     rows = rows[_on(up, rows[y["field"]])]
     marks = rows[y["field"]].map(up.pixel)
     downs = spread(list(marks), text_size("x", theme.LABEL_SIZE)[1], 0, up.pixels)
@@ -105,11 +105,6 @@ def end_names(rows: pd.DataFrame, text: str, x: Any, y: Any) -> list[alt.Chart]:
         leader.encode(across("x"), x2=alt.X2Value("width"), y2=alt.Y2("y")),
         base.mark_text(align="left", dx=15, dy=_shift("dy")).encode(alt.XValue("width"), text=alt.Text("text:N")),
     ]
-
-
-def _axis(place: Any) -> Axis:
-    axis: Axis = place["scale"].axis
-    return axis
 
 
 def _shift(field: str) -> Any:

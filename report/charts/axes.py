@@ -52,7 +52,6 @@ class Axis:
         raise NotImplementedError
 
     def _guides(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return scale and axis of Vega-Lite."""
         raise NotImplementedError
 
     @property

@@ -21,7 +21,6 @@ from report.charts.theme import FAMILY, FONTS, WIDTHS, text_width
 TEXT = re.compile(r"<text ([^>]*)>([^<]+)")
 SIZE = re.compile(r'font-size="([\d.]+)px"')
 BUILT_IN = "Liberation Sans"  # in vl-convert; ours is made of it
-STACK = re.compile(r"\s+at ")  # begins a line of a stack of JavaScript
 
 
 @cache
@@ -94,7 +93,7 @@ def converted(specification: dict[str, Any], kind: str, **options: Any) -> Any:
         return getattr(vl_convert, f"vegalite_to_{kind}")(specification, **options)
     except ValueError as failure:
         lines = str(failure).splitlines()
-        raise ValueError(" ".join(line.strip() for line in lines if not STACK.match(line))) from None
+        raise ValueError(" ".join(line.strip() for line in lines if not re.match(r"\s+at ", line))) from None
 
 
 def picture(specification: dict[str, Any]) -> str:

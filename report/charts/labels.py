@@ -17,7 +17,6 @@ STEP = 4.0  # pixels between the boxes that cover a line
 DIRECTIONS = tuple(2 * pi * step / 24 for step in range(24))
 
 Point = tuple[float, float]
-Segment = tuple[Point, Point]
 
 
 class Box(NamedTuple):
@@ -96,7 +95,7 @@ def place(
     rings = [ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)]
     crowds = [sum(hypot(x - at, y - down) < 60 for at, down, _ in points) for x, y, _ in points]
     boxes = list(taken)
-    leaders: list[Segment] = []
+    leaders: list[tuple[Point, Point]] = []
     placed = []
     for index in sorted(range(len(points)), key=lambda at: -crowds[at]):
         x, y, text = points[index]

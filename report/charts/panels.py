@@ -25,8 +25,6 @@ FADED = 0.12  # the opacity of marks that a click on the legend did not pick
 
 DATUM = re.compile(r"datum(?:\.(\w+)|\[['\"]([^'\"]+)['\"]\])")
 UNIT = re.compile(r"' \$1(.+?)'\)")
-FIELD = re.compile(r'"field": "([^"]+)"')
-STRING = re.compile(r'"([^"]+)"')
 
 
 def specified(chart: Any) -> Content:
@@ -188,7 +186,7 @@ def _tables(leaves: Sequence[Leaf], datasets: Content, chosen: str) -> list[Cont
         if marks[name]:  # `charts.js` needs all fields of names
             written = json.dumps([layer for layer, *_ in uses[name]], ensure_ascii=False)
             steps = json.dumps([layer.get("transform") for layer, *_ in uses[name]], ensure_ascii=False)
-            fields = {*FIELD.findall(written), *STRING.findall(steps + chosen), *headings}
+            fields = {*re.findall(r'"field": "([^"]+)"', written), *re.findall(r'"([^"]+)"', steps + chosen), *headings}
             fields |= {one or other for one, other in DATUM.findall(written)}
             datasets[name] = [{key: row[key] for key in row if key in fields} for row in datasets[name]]
         if not marks[name] or not any(datasets[name]):

@@ -63,10 +63,9 @@ class Plane:
         peaks = [roof.roofline.peak_flop_per_s for roof in roofs]
         x = [min(ridges) / 40, max(ridges) * 40, *intensities]
         y = [min(peaks) / 200, 2.2 * max(peaks), *rates]
-        about = {"title": "operational intensity", "unit": "FLOP/B"}
-        across = LogAxis.around(x, (0.01, 0.01), pixels=width, **about)
-        about = {"title": "performance", "unit": "FLOP/s"}
-        return cls(tuple(roofs), across, LogAxis.around(y, (0.01, 0.01), pixels=height, vertical=True, **about))
+        across = LogAxis.around(x, (0.01, 0.01), pixels=width, title="operational intensity", unit="FLOP/B")
+        up = LogAxis.around(y, (0.01, 0.01), pixels=height, title="performance", unit="FLOP/s", vertical=True)
+        return cls(tuple(roofs), across, up)
 
     def chart(self, *layers: alt.Chart, title: Any = "", **about: Any) -> alt.LayerChart:
         """Draw the roofs, and these layers on them."""

@@ -1,6 +1,9 @@
 import csv
+import json
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 from helpers.places import FILTER, ROOT
@@ -163,3 +166,12 @@ def test_the_headline_has_the_numbers_of_the_paper():
     assert headline(facts("name")) == headline({}) == []
     # Without what was measured while other programs used the machine, where something was
     assert headline(facts() | {"undisturbed.puzzle.here.ratio": {"value": None}}) == headline(facts("ratio"))
+
+
+def test_the_closing_lines_name_the_program_as_it_was_called(tmp_path, monkeypatch):
+    path = tmp_path / "facts.json"
+    path.write_text(json.dumps(facts()))
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/roofwright", "report"])
+    assert closing_lines([path], Path("data"))[-1].startswith("  roofwright measure doctor ")
+    monkeypatch.setattr(sys, "argv", ["report/__main__.py"])
+    assert " -m measure doctor --data elsewhere " in closing_lines([path], Path("elsewhere"))[-1]

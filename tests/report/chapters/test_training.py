@@ -140,7 +140,10 @@ def test_parts_of_memory_sum_to_all_of_it():
 
 def test_the_roof_alone_sets_the_axes_of_the_operators():
     """10 FLOP/B on the example CPU. Groups far to the right of 200 times that are still on the plane."""
-    drawn = specified(figures.kernels.__wrapped__(world()))
+    chart = figures.kernels.__wrapped__(world())
+    slopes = {level: ends for level, *ends in rows_of(chart, "level", "intensity", "rate")}
+    assert slopes["L1"] == [0.2, 100e9]  # 500 GB/s meet the peak
+    drawn = specified(chart)
     layers = [layer for content in drawn["concat"] for layer in content["layer"] if "encoding" in layer]
     low, high = layers[0]["encoding"]["x"]["scale"]["domain"]
     assert low == pytest.approx(10 / 200, rel=0.2)
