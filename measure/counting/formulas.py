@@ -76,7 +76,7 @@ def bind(function: Formula, schema: Any = None) -> Bound:
     """Make a formula a function of the arguments and the output of one overload, or of arguments by their position."""
     parameters = inspect.signature(function).parameters
     if any(each.kind is each.VAR_POSITIONAL for each in parameters.values()):
-        return lambda args, kwargs, out: function(*args, **kwargs | {"out": out})  # also of a call with ``out=``
+        return lambda args, kwargs, out: function(*args, **{**kwargs, "out": out})  # also of a call with ``out=``
     arguments = {}
     for place, argument in enumerate(schema.arguments if schema else ()):
         name = argument.name.lower()

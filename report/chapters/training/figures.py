@@ -1,5 +1,6 @@
 """The figures of the chapter on training."""
 
+from itertools import product
 from math import pi
 from typing import Any
 
@@ -112,11 +113,10 @@ def pies(paper: Paper, everything: bool = False) -> alt.ConcatChart:
     models = display.required(others if everything else two)
     middles = {model_name(model): PIE * (line + 0.5) + 10 for line, model in enumerate(models)}
     rows = rows[rows.model.isin(models)]
-    panels = [
-        _pies(slices(rows[rows[f"{stage}_{cost}_share"] >= traced.SEEN], f"{stage}_{cost}"), f"{name}, {stage}", middles)
-        for cost, name in QUANTITIES.items()
-        for stage in (FORWARD, BACKWARD)
-    ]
+    panels = []
+    for (cost, name), stage in product(QUANTITIES.items(), (FORWARD, BACKWARD)):
+        seen = rows[rows[f"{stage}_{cost}_share"] >= traced.SEEN]
+        panels.append(_pies(slices(seen, f"{stage}_{cost}"), f"{name}, {stage}", middles))
     description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
     return alt.concat(*panels, name=f"training-pies{'-others' if everything else ''}", description=description)
 
