@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import vl_convert
 
+from measure.errors import UserError
 from report import facts, failures
 from report.charts import drawing
 from report.charts.panels import specified
@@ -60,30 +61,44 @@ class Display:
         return {"text/markdown": self.markdown}
 
 
-def displayed(show: Callable[[Any], Display]) -> Callable[[Callable[..., Any]], Callable[..., Display]]:
+def displayed(show: Callable[[Any, str], Display]) -> Callable[[Callable[..., Any]], Callable[..., Display]]:
     """Make a decorator for functions with a result to ``show``. Missing data leave a gap, which a filter lists."""
 
     def decorate(make: Callable[..., Any]) -> Callable[..., Display]:
+        function = f"{make.__module__}.{make.__qualname__}"
+
         @wraps(make)
         def made(*args: Any, **kwargs: Any) -> Display:
             try:
-                return show(make(*args, **kwargs))
+                return show(make(*args, **kwargs), function)
             except Missing as gap:
                 attribute = f" command={quoted(gap.command)}" if gap.command else ""
                 return Display(f"::: {{.gap{attribute}}}\n:::\n")
             except Exception as failure:
-                return Display(escape(failures.sentence(f"{make.__module__}.{make.__qualname__}", failure)))
+                return Display(escape(failures.sentence(function, failure)))
 
         return made
 
     return decorate
 
 
-def _show_chart(chart: Any) -> Display:
-    """Show a chart as its SVG picture (drawn by ``scripts``) and, for HTML, its specification, packed."""
+_functions: dict[str, str] = {}  # the functions whose figures were shown, by the figures' names
+
+
+def _show_chart(chart: Any, function: str) -> Display:
+    """Show a chart as its SVG picture (drawn by ``scripts``) and, for HTML, its specification, packed.
+
+    Raises UserError if it has no name or description, or another function's figure has the name.
+    """
     specification = specified(chart)
+    for key in ("name", "description"):
+        if key not in specification:
+            raise UserError(f"{function}: the figure has no {key}; add .properties({key}=…) to the outermost chart")
+    name = specification["name"]
+    if _functions.setdefault(name, function) != function:
+        raise UserError(f"{function}: {_functions[name]} has a figure named {name!r} too; give each its own name")
     PICTURES.mkdir(exist_ok=True)
-    place = PICTURES / f"{specification['name']}.svg"
+    place = PICTURES / f"{name}.svg"
     drawing.begin(specification, place)
     alt_text = quoted(specification["description"])
     element = f'<script type="application/gzip" class="chart">{packed(specification)}</script>'
@@ -93,7 +108,7 @@ def _show_chart(chart: Any) -> Display:
 figure = displayed(_show_chart)
 """Decorates a function from a paper to a chart of Altair."""
 
-table = displayed(Display)
+table = displayed(lambda markdown, _function: Display(markdown))
 """Decorates a function from a paper to Markdown: a table (``report.markdown_table.markdown_table``), or the chooser."""
 
 

@@ -13,6 +13,7 @@ from measure.cache.table import as_text
 from measure.errors import UserError, unknown
 from report import failures
 from report.charts.drawing import converted, picture
+from report.display import Display
 from report.engine.project import read_project
 from report.engine.source import CodeCell, read_source
 from report.files import write_file
@@ -49,9 +50,11 @@ def write_figures(
         names: dict[str, Any] = {}
         for cell in cells:
             if (name := cell.options.get("label")) in wanted:
-                specification = getattr(_run(cell, names), "specification", None)
+                figure = _run(cell, names)
+                specification = getattr(figure, "specification", None)
                 if specification is None:
-                    progress(f"{name} is not written: its data are missing")
+                    why = "its data are missing" if isinstance(figure, Display) else "no @display.figure made it"
+                    progress(f"{name} is not written: {why}")
                     continue
                 progress(f"writing {name}")
                 for ending, content in ((".csv", as_csv), *(WRITERS[each] for each in formats)):

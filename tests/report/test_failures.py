@@ -1,3 +1,5 @@
+import altair as alt
+import pandas as pd
 import pytest
 
 from measure.domain.values import significant
@@ -43,3 +45,28 @@ def test_bad_input_and_strict_failures_stay_errors(monkeypatch):
     with pytest.raises(ZeroDivisionError), failures.noted() as lines:
         failed(lambda: 1 / 0)
     assert lines == []
+
+
+def test_a_figure_needs_a_name_of_its_own_and_a_description(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    drawn = []
+    monkeypatch.setattr(display.drawing, "begin", lambda _, place: drawn.append(place.name))
+    chart = alt.Chart(pd.DataFrame({"x": [1]})).mark_point().encode(x="x")
+
+    @display.figure
+    def one(**properties):
+        return alt.layer(chart).properties(**properties)
+
+    @display.figure
+    def other():
+        return chart.properties(name="dots", description="Another dot.")
+
+    with pytest.raises(UserError, match=r"one: the figure has no name; add .properties"):
+        one(description="A dot.")
+    with pytest.raises(UserError, match="no description"):
+        one(name="dots")
+    for _ in range(2):  # a cell may run again
+        one(name="dots", description="A dot.")
+    with pytest.raises(UserError, match=r"other: .*one has a figure named 'dots' too"):
+        other()
+    assert drawn == ["dots.svg"] * 2
