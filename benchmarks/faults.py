@@ -1,13 +1,12 @@
-"""Damages tables, archives and flags at random, and counts the tries without a result or one sentence.
+"""Damages tables, archives and flags at random, and counts the tries that end in neither a result nor one sentence.
 
     python benchmarks/faults.py
     python benchmarks/faults.py --quick --seed 7
 
 Each try damages one cell or some bytes of a table in a copy of the tests' small cache, which has every kind, or a zip
 of a machine, or gives a flag an odd value. A machine's tables go through the checks of ``add-machine``, and like all
-others through everything that the paper reads. A failure is a traceback, a sentence over 400 characters, or one about a
-damaged cell that names no line. ``benchmarks/kills.py`` has the kills, ``benchmarks/misbehaving.py`` the models that
-misbehave. Exit code 1 if anything failed.
+others through everything that the paper reads. A failure is a traceback, a sentence over 400 characters, or a sentence
+about a damaged cell without its line. Exit code 1 if anything failed.
 """
 
 import argparse
@@ -21,8 +20,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from harness import ROOT, Failure, count
 
@@ -43,11 +40,9 @@ CELLS = (
 FLAGS = ("--batch-sizes", "--threads", "--seed", "--budget", "--target", "--models", "--precisions", "--variants")
 QUICK = 20
 
-Answer = Callable[[], object]
 
-
-def end_of(answer: Answer, *, needs_line: bool) -> str:
-    """Return whether an action is done or refused. Raises Failure if the refusal is not one good sentence."""
+def end_of(answer: Callable[[], object], *, needs_line: bool) -> str:
+    """Return "done" or "refused". Raises Failure unless a refusal is one short sentence, with a line if needed."""
     try:
         answer()
     except UserError as problem:
@@ -64,56 +59,48 @@ def end_of(answer: Answer, *, needs_line: bool) -> str:
     return "done"
 
 
-def command(words: Sequence[str]) -> Answer:
-    """Return the call of a command, whose error line is raised as UserError."""
-
-    def call() -> None:
-        error = io.StringIO()
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(error):
-            code = measuring.main(list(words))
-        if code == 2:
-            raise UserError(error.getvalue().strip().rpartition("\n")[2])
-
-    return call
+def run(words: Sequence[str]) -> None:
+    """Run a command. Raises its error line as UserError."""
+    error = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(error):
+        code = measuring.main(list(words))
+    if code == 2:
+        raise UserError(error.getvalue().strip().rpartition("\n")[2])
 
 
-def reading(table: Path, data: Path) -> Answer:
-    """Return the reading of a table by all who read it."""
-
-    def read() -> None:
-        machine = table.parent.name if table.parent.parent.name == "machines" else "none"
-        if machine != "none":
-            contributed_checks.check(table.parent, Workloads(data).rows(Workload))
-        load(data, REFERENCES, chosen=[machine])  # others' measurements are as they were, and take time
-
-    return read
+def read(table: Path, data: Path) -> None:
+    """Read a table by everything that reads it."""
+    machine = table.parent.name if table.parent.parent.name == "machines" else "none"
+    if machine != "none":
+        contributed_checks.check(table.parent, Workloads(data).rows(Workload))
+    load(data, REFERENCES, chosen=[machine])  # without the other machines, which take time
 
 
-def table_of(chance: Random, data: Path) -> Path:
+def choose_table(chance: Random, data: Path) -> Path:
     return chance.choice(sorted(path for path in data.rglob("*.csv") if path.stat().st_size))
 
 
-def damaged_cell(chance: Random, data: Path) -> Answer:
-    table = table_of(chance, data)
+def damage_cell(chance: Random, data: Path) -> None:
+    table = choose_table(chance, data)
     lines = table.read_text("utf-8").splitlines()
     line = chance.randrange(1, len(lines))
     cells = lines[line].split(",")
     cells[chance.randrange(len(cells))] = chance.choice(CELLS)
     lines[line] = ",".join(cells)
     table.write_text("\n".join(lines) + "\n", "utf-8")
-    return reading(table, data)
+    read(table, data)
 
 
-def damaged_bytes(chance: Random, data: Path) -> Answer:
-    table = table_of(chance, data)
+def damage_bytes(chance: Random, data: Path) -> None:
+    table = choose_table(chance, data)
     content = bytearray(table.read_bytes())
     for _ in range(chance.randrange(1, 9)):
         content[chance.randrange(len(content))] = chance.randrange(256)
     table.write_bytes(content[: chance.randrange(len(content))] if chance.random() < 0.5 else content)
-    return reading(table, data)
+    read(table, data)
 
 
-def hostile_archive(chance: Random, data: Path) -> Answer:
+def damage_archive(chance: Random, data: Path) -> None:
     file = data / "box.zip"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for table in chance.choice(sorted((data / "machines").iterdir())).glob("*.csv"):
@@ -122,33 +109,31 @@ def hostile_archive(chance: Random, data: Path) -> Answer:
     if chance.random() < 0.7:
         content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
     file.write_bytes(content[: chance.randrange(len(content))] if chance.random() < 0.3 else content)
-    return command(["add-machine", str(file), "--data", str(data / "new")])
+    run(["add-machine", str(file), "--data", str(data / "new")])
 
 
-def odd_flag(chance: Random, data: Path) -> Answer:
+def give_odd_flag(chance: Random, data: Path) -> None:
     value = "".join(chance.choice("0123456789-+.,;*[]x%\n\t٣é ") for _ in range(chance.randrange(1, 80)))
-    words = ["--plan", "--device", "cpu", f"{chance.choice(FLAGS)}={value}", "--data", str(data / "none")]
-    return command(words)
+    run(["--plan", "--device", "cpu", f"{chance.choice(FLAGS)}={value}", "--data", str(data / "none")])
 
 
 FAULTS = {
-    "damaged cells": (damaged_cell, 4500),
-    "damaged bytes": (damaged_bytes, 500),
-    "hostile archives": (hostile_archive, 200),
-    "odd flags": (odd_flag, 220),
+    "damaged cells": (damage_cell, 4500),
+    "damaged bytes": (damage_bytes, 500),
+    "hostile archives": (damage_archive, 200),
+    "odd flags": (give_odd_flag, 220),
 }
-"""How to damage a copy of the cache, and how many tries a whole run has."""
+"""Damages and then reads a copy of the cache; the tries of a whole run."""
 
 
 def attempt(kind: str, chance: Random, folder: Path) -> str:
     damage, _ = FAULTS[kind]
-    answer = damage(chance, Path(shutil.copytree(WORLD, folder / "data")))
-    return end_of(answer, needs_line=kind == "damaged cells")
+    data = shutil.copytree(WORLD, folder / "data")
+    return end_of(partial(damage, chance, data), needs_line=kind == "damaged cells")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print a table of tried and failed. Exit code 0, or 1 if something failed."""
-    flags = argparse.ArgumentParser(description="Damage files and flags, and count what is not refused in a sentence.")
+    flags = argparse.ArgumentParser(description="Damage files and flags, and count bad refusals.")
     flags.add_argument("--quick", action="store_true", help=f"{QUICK} tries of each kind")
     flags.add_argument("--seed", type=int, default=1, metavar="N", help="of the damage (default: %(default)s)")
     chosen = flags.parse_args(argv)

@@ -1,4 +1,4 @@
-"""Shared by the programs that break things: a command whose processes are all found again, a table of outcomes."""
+"""Shared by the benchmarks: import paths, a command that loses no process, and a table of outcomes."""
 
 import os
 import signal
@@ -8,20 +8,32 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from statistics import median
 from typing import Self
 
 import psutil
 
-ROOT = Path(__file__).parents[1]
-MARK = "ROOFWRIGHT_FAULT"
-"""A variable of the environment that a command's processes share, orphans too."""
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-HEED = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-"""The background job of a shell ignores Ctrl-C, and so would every process that it starts."""
+from measure.errors import UserError
+
+ROOT = Path(__file__).parents[1]
+MARK = "ROOFWRIGHT_FAULT"  # a variable that all processes of a command inherit, orphans too
+
+
+def median_s(call: Callable[[], object], repeats: int, least_s: float = 0.0) -> float:
+    """Return the median time of at least this many calls, over at least this time."""
+    taken: list[float] = []
+    while len(taken) < repeats or sum(taken) < least_s:
+        start = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - start)
+    return median(taken)
 
 
 class Failure(Exception):  # noqa: N818 - of the program under test
@@ -41,8 +53,10 @@ class Command:
         environment = os.environ | {MARK: self._mark, "PYTHONPATH": paths, "TMPDIR": str(folder)}
         with self._out.open("w") as out, self._error.open("w") as error:
             self.process = subprocess.Popen(
-                words, cwd=folder, stdout=out, stderr=error, env=environment, start_new_session=True, preexec_fn=HEED
-            )
+                words, cwd=folder, stdout=out, stderr=error, env=environment, start_new_session=True,
+                # A background job of a shell ignores Ctrl-C, and so would its children
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self
@@ -52,13 +66,8 @@ class Command:
             process.kill()
         self.process.wait()
 
-    @property
-    def out(self) -> str:
-        return self._out.read_text(errors="replace").strip()
-
-    @property
-    def error(self) -> str:
-        return self._error.read_text(errors="replace").strip()
+    out = property(lambda self: self._out.read_text(errors="replace").strip())
+    error = property(lambda self: self._error.read_text(errors="replace").strip())
 
     def ends_within(self, limit_s: float) -> bool:
         try:
@@ -68,32 +77,27 @@ class Command:
         return True
 
     def alive(self) -> list[psutil.Process]:
-        """Return the processes of the command that have not ended, the first included."""
+        """Return the processes of the command that still run, the first included."""
         found = []
         for process in psutil.process_iter():
-            try:
+            with suppress(psutil.Error):  # of another user, or gone
                 if process.environ().get(MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
-            except psutil.Error:  # of another user, or gone
-                continue
         return found
 
     def check_it_is_gone(self, limit_s: float, logs: str = "") -> None:
-        """Raise Failure if a process is alive after this time, or a temporary file of these names is there."""
+        """Raise Failure if a process, or a temporary file matching ``logs``, is left after this time."""
         ends = time.monotonic() + limit_s
-        while True:
-            left, files = self.alive(), [*self._out.parent.glob(logs)] if logs else []
-            if not left and not files:
-                return
+        while (left := self.alive()) or (logs and any(self._out.parent.glob(logs))):
             if time.monotonic() > ends:
-                raise Failure(f"{len(left)} processes and {len(files)} logs stay after {limit_s:g} s")
+                raise Failure(f"{len(left)} processes{' and logs' if logs else ''} stay after {limit_s:g} s")
             time.sleep(0.05)
 
 
 def count(tries: Iterable[tuple[str, Callable[[Path], str]]]) -> int:
-    """Run tries, each in a new folder, and print a row for each kind. Return how many raised Failure.
+    """Run tries, each in a new folder, and print a row for each kind. Return how many raised Failure or UserError.
 
-    A try returns how it ended. Those of a kind come one after the other.
+    A try returns how it ended. Tries of the same kind are adjacent.
     """
     print("| kind | tried | ended | failed |\n|---|--:|---|--:|")
     failed = 0
@@ -103,7 +107,7 @@ def count(tries: Iterable[tuple[str, Callable[[Path], str]]]) -> int:
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     ends[attempt(Path(folder))] += 1
-                except Failure as problem:
+                except (Failure, UserError) as problem:
                     problems[str(problem).replace(folder, "")] += 1
         ended = ", ".join(f"{number} {end}" for end, number in ends.most_common())
         print(f"| {kind} | {ends.total() + problems.total()} | {ended} | {problems.total()} |", flush=True)

@@ -5,18 +5,17 @@
 
 ``inference_peak_byte`` and ``training_peak_byte`` of ``Workload`` (``measure/domain/workload_records.py``) are compared
 with real steps in fp32, as they are timed (``measure/timing/calls.py``): a forward pass without gradients, and the
-second training step, which finds its momentum there and no gradients. The trace has what a loss keeps; the count, which
-starts from given gradients, has not. It shows where outputs are large (fcn_resnet50).
+second training step, which has momentum but no gradients yet. The trace includes the tensors of a loss, the count does
+not: it starts from given gradients. The difference shows in networks with large outputs (fcn_resnet50).
 
-The peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most that was allocated at once, as
-torch's profiler records it. Workspace is left out: it depends on the library that serves an operator.
+The peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most allocated at once by torch's
+profiler. Workspace is left out: it depends on the library behind an operator.
 
-The count has what a CPU keeps. On a GPU dropout keeps a mask of one byte an element instead of four, and attention with
-dropout keeps no matrix of weights, so the audio transformers train in less. In inference torch's GRU and plain RNN on a
-CPU multiply the inputs of all steps at once, which the count, step by step, does not have.
+The count is a CPU's. On a GPU dropout keeps a mask of one byte an element instead of four, and attention with dropout
+keeps no matrix of weights, so the audio transformers train in less. In inference torch's GRU and plain RNN on a CPU
+multiply the inputs of all steps at once; the count goes step by step.
 """
 
-import argparse
 import gc
 import os
 import sys
@@ -25,10 +24,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+import harness  # noqa: F401 - sets the import paths
 
 from measure.counting import count
 from measure.counting.memory import tensors_in
@@ -40,13 +38,12 @@ from measure.machine import devices, processor
 from measure.models import catalog
 from measure.run.worker import classify
 from measure.timing.calls import prepare
-from roofwright.command_line import answer
+from roofwright.command_line import CommandLine, answer
 
 MODELS = (
     "alexnet vgg11 resnet18 resnet50 densenet121 googlenet squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v2 "
     "mobilenet_v3_large efficientnet_b0 convnext_tiny fcn_resnet50 vit_b_32 swin_t torchaudio:hubert_base"
 )
-
 TOLERANCE = 0.05
 
 
@@ -54,11 +51,9 @@ TOLERANCE = 0.05
 def operators_with_kernels() -> frozenset[str]:
     import torch
 
-    def without_overloads(names: Iterable[str]) -> set[str]:
-        return {name.partition(".")[0] for name in names}
-
     composite = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
-    return frozenset(without_overloads(torch._C._dispatch_get_all_op_names()) - without_overloads(composite))
+    names = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}  # without overloads
+    return frozenset(names - {name.partition(".")[0] for name in composite})
 
 
 @dataclass
@@ -75,7 +70,6 @@ class Allocation:
 
 
 def peak_byte(allocations: Sequence[Allocation]) -> int:
-    """Return the most bytes alive at once."""
     changes = [(each.start_ns, each.byte) for each in allocations]
     changes += [(each.end_ns, -each.byte) for each in allocations if each.end_ns is not None]
     return max(accumulate((byte for _, byte in sorted(changes)), initial=0))  # at the same time, releases come first
@@ -89,7 +83,7 @@ def trace(step: Callable[[], object], device_kind: str) -> list[Allocation]:
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step()
-    changes: list[tuple[Any, tuple[Any, ...]]] = []
+    changes = []
 
     def collect(events: Iterable[Any], operators: tuple[Any, ...]) -> None:
         for event in events:
@@ -111,7 +105,7 @@ def trace(step: Callable[[], object], device_kind: str) -> list[Allocation]:
 
 
 def is_workspace(allocation: Allocation) -> bool:
-    """Return whether an operator allocates the memory and frees it before it returns.
+    """Workspace is freed before the operator that allocated it returns.
 
     Columns of a convolution are workspace, and so are copies in a library's own layout. An operator that only calls
     others (``linear``, ``dropout``) has none.
@@ -128,27 +122,30 @@ def traced_peak(model: Model, batch: int, device: devices.Device, phase: str) ->
     step = prepare(device, model, Cell(model.name, batch, FULL_PRECISION, phase, EAGER))
     with torch.set_grad_enabled(phase == STEP):
         step()
+        network = step.network
+        resident = [*network.parameters(), *network.buffers(), *tensors_in(step.inputs)]
         if phase == STEP:
             resident = step.resident()
-        else:
-            network = step.network
-            resident = [*network.parameters(), *network.buffers(), *tensors_in(step.inputs)]
         allocations = trace(step, device.kind)
     tensor_byte = peak_byte([each for each in allocations if not is_workspace(each)])
     return sum(tensor.nbytes for tensor in resident) + tensor_byte
 
 
 def is_within(model: Model, batch: int, device: devices.Device, phase: str, counted_byte: int) -> bool:
-    """Print how the count compares with a real step. Raises whatever the network raises."""
     traced_byte = traced_peak(model, batch, device, phase)
     difference = counted_byte / traced_byte - 1
-    verdict = "within" if abs(difference) <= TOLERANCE else "ABOVE"
+    is_close = abs(difference) <= TOLERANCE
     sizes = f"{counted_byte / 1e6:9.2f} MB{traced_byte / 1e6:10.2f} MB{difference:+9.2%}"
-    print(f"{model.name:20}{phase:10}{sizes}  {verdict} {TOLERANCE:.0%}", flush=True)
-    return abs(difference) <= TOLERANCE
+    print(f"{model.name:20}{phase:10}{sizes}  {'within' if is_close else 'ABOVE'} {TOLERANCE:.0%}", flush=True)
+    return is_close
 
 
-def run(arguments: argparse.Namespace) -> int:
+def main(words: Sequence[str]) -> int:
+    flags = CommandLine(description="Compare counted peaks of memory with real steps: about seven minutes and 4 GB.")
+    flags.add_argument("--models", nargs="+", default=MODELS.split(), metavar="NAME", help="(default: sixteen)")
+    flags.add_argument("--batch", type=int, default=8, help="inputs of a step (default: %(default)s)")
+    flags.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: %(default)s)")
+    arguments = flags.parse_args(words)
     device = devices.find(arguments.device)
     if device.kind == "mps":
         raise UserError("--device: torch does not trace the allocations of mps; use cpu or cuda")
@@ -174,17 +171,5 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def parser() -> argparse.ArgumentParser:
-    flags = argparse.ArgumentParser(
-        description="Compare counted peaks of memory with what real steps allocate: about seven minutes and 4 GB."
-    )
-    flags.add_argument(
-        "--models", nargs="+", default=MODELS.split(), metavar="NAME", help="as in python -m measure (default: sixteen)"
-    )
-    flags.add_argument("--batch", type=int, default=8, help="inputs of a step (default: %(default)s)")
-    flags.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: %(default)s)")
-    return flags
-
-
 if __name__ == "__main__":
-    sys.exit(answer("memory", lambda: run(parser().parse_args())))
+    sys.exit(answer("memory.py", lambda: main(sys.argv[1:])))

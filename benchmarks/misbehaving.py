@@ -1,11 +1,11 @@
-"""Own models that misbehave, and how a measurement of each ends.
+"""Measures own models that misbehave, and checks how each run ends.
 
     python benchmarks/misbehaving.py
     python benchmarks/misbehaving.py --models hangs segfaults
 
-Each is measured in a run with a model that behaves. The run must end with a row of the one, or refuse it in one
-sentence. It must have an ``ok`` row of the other, unless the command refused to begin, and leave no process behind.
-Exit code 1 if one did not.
+Each is measured in a run with a model that behaves. The run must end with a row of the first, or refuse it in one
+sentence. It must have an ``ok`` row of the second, unless the command refused to begin, and leave no process behind.
+Exit code 1 if a run does not.
 """
 
 import argparse
@@ -14,22 +14,14 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
-
 from harness import Command, Failure, count
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.domain.records import Run
-from measure.errors import unknown
 
-LIMIT_S = 300.0
-"""How long a run may take on a busy machine; one alone on it takes about ten seconds."""
-
-MOST_CHARACTERS = 700
-"""Of a refusal: a model's name, and its reason of 500 at most."""
-
+LIMIT_S = 300.0  # of a run on a busy machine; alone on it a run takes about ten seconds
+MOST_CHARACTERS = 700  # of a refusal: a model's name and a reason of at most 500
 SELECTION = "--device cpu --sections inference --variants eager --batch-sizes 1 --max-rounds 1 --call-limit 5s"
-
 PRELUDE = """
 import os, signal, sys, threading, time
 import torch
@@ -43,29 +35,19 @@ class Odd(torch.nn.Module):
 def net(batch_size):
     return Odd(), torch.ones(batch_size, 3)
 """
-"""A class whose method ``odd`` a model adds. The texts below follow it."""
-
-IN_MAKING = """
-def net(batch_size):
-    {}
-    return torch.nn.Linear(3, 2), torch.ones(batch_size, 3)
-"""
-IN_CALL = """
-def odd(self, y, x):
-    {}
-    return y
-Odd.odd = odd
-"""
+"""Begins each module. A model adds the method ``odd``, or replaces ``net``."""
 
 
 def making(*lines: str) -> str:
     """Return a model that runs some lines when it is made."""
-    return IN_MAKING.format("\n    ".join(lines))
+    body = "\n    ".join((*lines, "return torch.nn.Linear(3, 2), torch.ones(batch_size, 3)"))
+    return f"def net(batch_size):\n    {body}\n"
 
 
 def call(*lines: str) -> str:
     """Return a model that runs some lines in each call, with its output as ``y`` and its input as ``x``."""
-    return IN_CALL.format("\n    ".join(lines))
+    body = "\n    ".join((*lines, "return y"))
+    return f"def odd(self, y, x):\n    {body}\nOdd.odd = odd\n"
 
 
 SLEEPER = "[sys.executable, '-c', 'import time; time.sleep(600)']"
@@ -144,16 +126,16 @@ def end_of(name: str, folder: Path) -> str:
     with Command(words, folder, folder) as run:
         if not run.ends_within(LIMIT_S):
             raise Failure(f"held the run for more than {LIMIT_S:g} s")
-        run.check_it_is_gone(10.0)  # that long for those that are just ending
+        run.check_it_is_gone(10.0)  # some are just ending
         code, error = run.process.returncode, run.error
     last = error.rpartition("\n")[2]
     if code not in (0, 2) or "Traceback" in error or (code == 2 and len(last) > MOST_CHARACTERS):
         raise Failure(f"exit code {code}: {error[-300:]}")
     has_reason = code == 2 and last.startswith("without a result: ")  # and the other model was measured
-    if code == 2 and not has_reason:
-        if not last.startswith("python -m measure: "):
-            raise Failure(f"refused with: {error[-300:]}")
+    if code == 2 and last.startswith("python -m measure: "):
         return "refused"
+    if code == 2 and not has_reason:
+        raise Failure(f"refused with: {error[-300:]}")
     folders = [MachineFolder(folder / "data", name) for name in machine_names(folder / "data")]
     status = {row.model: row.status for each in folders for row in each.rows(Run)}
     if not (has_reason or "odd:net" in status) or status.get("sound:net") != "ok":
@@ -162,14 +144,10 @@ def end_of(name: str, folder: Path) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print how each model ended. Exit code 0, or 1 if one ended wrongly."""
     flags = argparse.ArgumentParser(description="Measure own models that misbehave.")
-    flags.add_argument("--models", nargs="+", default=[*MODELS], metavar="NAME", help="some of them (default: all)")
-    chosen = flags.parse_args(argv)
-    for name in chosen.models:
-        if name not in MODELS:
-            raise unknown("--models", name, MODELS)
-    return int(count((name, partial(end_of, name)) for name in chosen.models) > 0)
+    flags.add_argument("--models", nargs="+", default=[*MODELS], choices=MODELS, metavar="NAME", help="(default: all)")
+    models = flags.parse_args(argv).models
+    return int(count((name, partial(end_of, name)) for name in models) > 0)
 
 
 if __name__ == "__main__":

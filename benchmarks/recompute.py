@@ -31,7 +31,7 @@ NOT_BINARY = 1e-9  # half of a digit is not exact in binary
 def printed(fact: dict[str, Any]) -> tuple[list[float], float]:
     """Return the printed numbers of a fact in its unit, and half the unit of their last digit.
 
-    The zeros at the end of 3880, or of 150 (80–200), only fill up what was rounded; of a count all digits are printed.
+    The zeros at the end of 3880, or of 150 (80–200), come from rounding. A count has all its digits.
     """
     text, unit = fact["printed"], fact["unit"]
     tail = text.rpartition("\u00a0")[2] if unit else ""
@@ -45,23 +45,21 @@ def printed(fact: dict[str, Any]) -> tuple[list[float], float]:
 
 
 def agrees(fact: dict[str, Any], found: Found) -> bool:
-    """Return whether the numbers round to the printed ones."""
     numbers, half = printed(fact)
     ends = list(found) if len(numbers) == 3 else [found.number]
     off = [abs(end - number) if end is not None else inf for end, number in zip(ends, numbers, strict=True)]
     return max(off) <= half * (1 + NOT_BINARY)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print a line for each fact. Return 1 if one differs, or is not in the file."""
+def main(words: Sequence[str]) -> int:
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--facts", type=Path, default=ROOT / "_site" / "facts.json", metavar="FILE")
     flags.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR")
-    asked = flags.parse_args(arguments)
-    facts = json.loads(asked.facts.read_text("utf-8"))
+    arguments = flags.parse_args(words)
+    facts = json.loads(arguments.facts.read_text("utf-8"))
     recomputed = {}
     for module in (counts, machine, elsewhere):
-        recomputed |= module.facts(asked.data)
+        recomputed |= module.facts(arguments.data)
     different = 0
     for key, found in sorted(recomputed.items()):
         fact = facts.get(key)

@@ -1,4 +1,4 @@
-"""Tests whether the measured roofs are as high as other programs reach, side by side in one run.
+"""Compares the measured roofs with the rates of other programs in one run.
 
     python benchmarks/roofs.py
 
@@ -10,18 +10,13 @@ Each pair is measured in turn; the program prints the medians of the turns. Noth
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
-
+from harness import ROOT, median_s
 from process import prepare
 
 from measure.domain.records import Environment
@@ -30,7 +25,6 @@ from measure.machine import devices, environment, processor
 from measure.roofs import roofs
 from report.paper import curated
 
-ROOT = Path(__file__).parents[1]
 TURNS = 3
 LEAST = {"triad from memory": 0.95, "fp32 matrix product": 0.98, "fp32 multiply-add": 0.95}
 CPU = devices.find("cpu")
@@ -39,22 +33,16 @@ CPU = devices.find("cpu")
 def rate(kernel: str, precision: str, size: int) -> float:
     """Return the FLOP or bytes per second of a micro-benchmark, as ``python -m measure`` measures it."""
     timing = roofs.measure(CPU, kernel, precision, size, SUSTAINED, lambda: None)
-    assert timing.latency_s is not None
     flop, byte = roofs.flop_and_byte(kernel, precision, size)
     return (byte if kernel in STREAM_ARRAYS else flop) / timing.latency_s
 
 
 def kernels(name: str) -> list[tuple[str, str, int]]:
-    """Return the micro-benchmarks of this name that are measured over seconds, in all precisions and sizes."""
+    """Return the sustained micro-benchmarks of this name, in all precisions and sizes."""
     return [task[:3] for task in roofs.roof_kernels("cpu", ["fp32"]) if (task[0], task[3]) == (name, SUSTAINED)]
 
 
-def best(names: list[str]) -> float:
-    return max(rate(*kernel) for name in names for kernel in kernels(name))
-
-
 def compare(name: str, ours: Callable[[], float], theirs: Callable[[], float], unit: str, peer: str) -> list[float]:
-    """Measure both in turn, print their medians and return them."""
     one, other = (median(each) for each in zip(*((ours(), theirs()) for _ in range(TURNS)), strict=True))
     verdict = f"at least {LEAST[name]:g}: {'reached' if one / other >= LEAST[name] else 'MISSED'}"
     print(f"{name}: {one / 1e9:.1f} {unit}, {one / other:.3f} of {peer} ({other / 1e9:.1f} {unit}); {verdict}")
@@ -80,59 +68,51 @@ def bandwidth(folder: Path) -> None:
         print(f"    {kernel}: {rate(kernel, 'fp64', size) / 1e9:.1f} GB/s")
 
 
-def product(multiply: Callable[..., object], left: Any, right: Any, out: Any) -> float:
-    """Return the FLOP per second of a matrix product, by the median of a plain loop."""
-    multiply(left, right, out=out)
-    taken: list[float] = []
-    while len(taken) < 5 or sum(taken) < 0.5:
-        start = time.perf_counter()
-        multiply(left, right, out=out)
-        taken.append(time.perf_counter() - start)
-    return 2 * len(left) ** 3 / median(taken)
-
-
 def products() -> float:
-    """Return the rate of NumPy's or torch's fastest product in a plain loop."""
+    """Return the FLOP per second of NumPy's or torch's fastest product in a plain loop."""
     import numpy as np
     import torch
 
     rates = []
     for rows in roofs.MATMUL_ROWS["cpu"]:
         matrices = [torch.randn(rows, rows) for _ in range(3)]
-        rates += [product(torch.mm, *matrices), product(np.matmul, *(matrix.numpy() for matrix in matrices))]
+        for multiply, (left, right, out) in ((torch.mm, matrices), (np.matmul, [each.numpy() for each in matrices])):
+            call = partial(multiply, left, right, out=out)
+            call()
+            rates.append(2 * rows**3 / median_s(call, 5, least_s=0.5))
     return max(rates)
 
 
-def derived(here: Environment) -> Callable[[], float] | None:
-    """Return a call for cores times FLOP per cycle times the clock now; None for an unknown processor."""
+def flop_per_cycle(here: Environment) -> float:
+    """Return the most fp32 FLOP per cycle and core of this processor, 0 if the table lacks it."""
     keys = curated.read_keys(ROOT / "bib" / "references.bib")
     table = curated.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", keys)
-    known = [row.flop_per_cycle for row in table if row.precision == "fp32" and row.fits(here)]
-    if not known:
-        return None
+    return max((row.flop_per_cycle for row in table if row.precision == "fp32" and row.fits(here)), default=0)
+
+
+def clock_hz() -> float:
+    """Return the clock: each step of the chain of additions takes a cycle."""
     size = dict(roofs.CLOCK_CHAINS)["int64"]
-
-    def peak() -> float:
-        timing = roofs.measure(CPU, "chain", "int64", size, SUSTAINED, lambda: None)
-        assert timing.latency_s is not None
-        return processor.physical_cores() * max(known) * size / timing.latency_s
-
-    return peak
+    timing = roofs.measure(CPU, "chain", "int64", size, SUSTAINED, lambda: None)
+    return size / timing.latency_s
 
 
 def main() -> None:
     prepare()
     with tempfile.TemporaryDirectory() as folder:
         bandwidth(Path(folder))
-    library = partial(best, ["matmul", "numpy_matmul"])
-    others = compare("fp32 matrix product", library, products, "GFLOP/s", "the best plain loop")
-    peak = derived(environment.current(CPU, processor.physical_cores()))
-    registers = partial(rate, *kernels("fma")[0])
-    if peak is None:
-        print("Multiply-adds: data/flop_per_cycle.csv does not know this processor, so no peak can be derived.")
-        highest = registers()
+    library = [*kernels("matmul"), *kernels("numpy_matmul")]
+    others = compare(
+        "fp32 matrix product", lambda: max(rate(*each) for each in library), products, "GFLOP/s", "the best plain loop"
+    )
+    cores = processor.physical_cores()
+    registers, per_cycle = partial(rate, *kernels("fma")[0]), flop_per_cycle(environment.current(CPU, cores))
+    if per_cycle:
+        peer = "cores × FLOP/cycle × clock"
+        highest, _ = compare("fp32 multiply-add", registers, lambda: cores * per_cycle * clock_hz(), "GFLOP/s", peer)
     else:
-        highest, _ = compare("fp32 multiply-add", registers, peak, "GFLOP/s", "cores × FLOP/cycle × clock")
+        print("Multiply-adds: data/flop_per_cycle.csv lacks this processor, so no peak can be derived.")
+        highest = registers()
     verdict = "reached" if highest > max(others) else "MISSED"
     print(f"multiply-add above every fp32 product, by {highest / max(others):.3f}: {verdict}")
 

@@ -6,13 +6,9 @@ process of its own, with the same network and input for both. Nothing else shoul
 
 import argparse
 import logging
-import sys
-from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
-
+import harness  # noqa: F401 - sets the import paths
 from process import apart, prepare
 
 from measure.domain.cell import Cell
@@ -28,11 +24,7 @@ CELLS = {
 }
 """Networks by batch size."""
 
-TURNS = 31
-TURN_S = 0.5
-CALLS = 8
-"""A turn lasts so many calls at least."""
-
+TURNS, TURN_S, CALLS = 31, 0.5, 8  # a turn has at least these seconds and calls
 LOWEST, HIGHEST = 0.98, 1.02
 
 
@@ -60,32 +52,25 @@ def ratio(name: str, batch: int) -> tuple[float, float]:
         turn_s = max(TURN_S, CALLS * float(peer.blocked_autorange(min_run_time=TURN_S).median))
         sampling = Sampling(warm_up_s=TURN_S, least_s=turn_s, limit_s=turn_s)
 
-        def ours() -> float:
-            return median(sample(Stopwatch(call, device.synchronize), sampling).latencies_s)
-
-        def theirs() -> float:
-            return float(peer.blocked_autorange(min_run_time=turn_s).median)
-
+        programs = {
+            "ours": lambda: median(sample(Stopwatch(call, device.synchronize), sampling).latencies_s),
+            "torch": lambda: float(peer.blocked_autorange(min_run_time=turn_s).median),
+        }
         for turn in range(TURNS):
-            order = (ours, theirs) if turn % 2 else (theirs, ours)
-            taken_s = {measured: measured() for measured in order}
-            latencies_s.append(taken_s[ours])
-            ratios.append(taken_s[ours] / taken_s[theirs])
+            taken_s = {name: programs[name]() for name in sorted(programs, reverse=turn % 2 == 0)}
+            latencies_s.append(taken_s["ours"])
+            ratios.append(taken_s["ours"] / taken_s["torch"])
     return median(latencies_s), median(ratios)
 
 
 def main() -> None:
-    """Print each cell's ratio."""
     argparse.ArgumentParser(description="Compare this program's timing with torch's own.").parse_args()
-    within = total = 0
     for batch, names in CELLS.items():
         for name in names.split():
             ours_s, to_peer = apart(ratio, name, batch)
-            is_within = LOWEST <= to_peer <= HIGHEST
-            within, total = within + is_within, total + 1
-            compared = f"{to_peer:.4f} times torch's Timer, {'within' if is_within else 'OUTSIDE'}"
-            print(f"{f'{name} batch {batch}':30}{ours_s * 1e3:9.3f} ms, {compared} {LOWEST} to {HIGHEST}", flush=True)
-    print(f"{within} of {total} cells within")
+            verdict = f"{'within' if LOWEST <= to_peer <= HIGHEST else 'OUTSIDE'} {LOWEST} to {HIGHEST}"
+            cell = f"{name} batch {batch}"
+            print(f"{cell:30}{ours_s * 1e3:9.3f} ms, {to_peer:.4f} times torch's Timer, {verdict}", flush=True)
 
 
 if __name__ == "__main__":

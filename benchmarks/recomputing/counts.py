@@ -8,14 +8,14 @@ from recomputing.statistics import Found, median_of
 
 PRODUCTS = ["convolution", "depthwise convolution", "linear", "attention", "experts", "recurrent"]
 MEASURED_SHAPE = {"wav2vec2_base": "160000"}
-"""The input at which a network that is counted at several is measured: ten seconds of audio."""
+"""The measured input of a network with counts for several: ten seconds of audio."""
 
 SIXTEEN, FLOATING = ["bf16", "fp16"], ["fp64", "fp32", "tf32", "bf16", "fp16"]
 MOBILENET, RESNET, GPU = "mobilenet_v2", "resnet18", "NVIDIA GeForce RTX 4090"
 
 
-def shown(path: Path) -> pd.DataFrame:
-    """Return the rows of a table of counts at the shape at which each network is measured."""
+def usual_rows(path: Path) -> pd.DataFrame:
+    """Return the rows of a table of counts with the shape of the measured input."""
     rows = pd.read_csv(path, dtype={"input_shape": str, "autocast": str})
     rows = rows[rows.autocast.isna()]
     wanted = rows.model.map(MEASURED_SHAPE)
@@ -23,8 +23,8 @@ def shown(path: Path) -> pd.DataFrame:
 
 
 def workloads(data: Path) -> pd.DataFrame:
-    """Return the counted networks with three kinds of bytes and intensities."""
-    rows = shown(data / "workload" / "models.csv")
+    """Return the counts with three kinds of bytes and intensities."""
+    rows = usual_rows(data / "workload" / "models.csv")
     rows = rows[rows.status == "ok"]
     fixed = rows.parameter_byte + rows.input_byte - rows.untouched_byte
     rows = rows.assign(compulsory_byte=fixed + rows.output_byte, footprint_byte=fixed + rows.activation_byte)
@@ -39,14 +39,13 @@ def at(rows: pd.DataFrame, **values: object) -> pd.DataFrame:
 
 
 def large_batch(rows: pd.DataFrame) -> int:
-    """Return the largest batch size at which at least half of the networks were counted."""
+    """Return the largest batch size with counts of at least half of the networks."""
     models = rows.groupby("batch").model.nunique()
     return int(models[2 * models >= models.max()].index.max())
 
 
 def facts(data: Path) -> dict[str, Found]:
-    """Return the facts of this module by key."""
-    rows, layers, chips = workloads(data), shown(data / "workload" / "layers.csv"), read_chips(data)
+    rows, layers, chips = workloads(data), usual_rows(data / "workload" / "layers.csv"), read_chips(data)
     return {**_networks(rows, layers), **_training(rows, layers), **_programs(data), **_chips(chips, rows)}
 
 

@@ -15,7 +15,7 @@ CONDITIONS = [
     "device", "source", "phase", "precision", "autocast", "layout", "compiler", "torch", "input_copied", "tuned",
 ]  # fmt: skip
 BYTE = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5}
-"""The bytes of a number over those of fp32, at which networks are counted."""
+"""The bytes of a number relative to fp32, the precision of the counts."""
 
 RATES = {"fp64": ["fp64"], "fp32": ["fp32", "tf32"], "fp16": ["fp16", "bf16"]}
 COMPILED, FEWEST, MANY = "torch.compile", 20, 900

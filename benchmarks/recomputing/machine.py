@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from recomputing.counts import MOBILENET, RESNET, at, shown, workloads
+from recomputing.counts import MOBILENET, RESNET, at, usual_rows, workloads
 from recomputing.statistics import Found, median_of, of_cells, of_rounds, quotient, rank_correlation
 
 FULL, LOWER, EAGER, KEPT = "fp32", "bf16", "eager", "kept_memory"
@@ -24,8 +24,8 @@ class Machine:
     def __init__(self, data: Path, device: str) -> None:
         tables = {path.parent: pd.read_csv(path) for path in (data / "machines").glob("*/machine.csv")}
         rows = pd.concat([table.assign(folder=folder) for folder, table in tables.items()])
-        kept = [folder / name for folder in tables for name in TIMED if (folder / name).exists()]
-        times = pd.concat([pd.read_csv(path, usecols=["environment_id", "recorded_at"]) for path in kept])
+        files = [folder / name for folder in tables for name in TIMED if (folder / name).exists()]
+        times = pd.concat([pd.read_csv(path, usecols=["environment_id", "recorded_at"]) for path in files])
         last = times.groupby("environment_id").recorded_at.max()
         rows = rows.assign(measured_at=rows.environment_id.map(last)).sort_values(["measured_at", "recorded_at"])
         self.environment = at(rows, device=device).iloc[-1]
@@ -78,13 +78,13 @@ class Machine:
     @cached_property
     def bounds(self) -> pd.DataFrame:
         """One row is a stage of a network at a batch size: the least time of its operators, one after the other."""
-        rows = shown(self.data / "workload" / "operators.csv")
+        rows = usual_rows(self.data / "workload" / "operators.csv")
         rows = rows.assign(least_s=rows.calls * self.least_s(rows.precision, rows.flop, rows.byte))
         return rows.groupby(["model", "batch", "precision", "stage"]).least_s.sum().reset_index()
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The cells of inference, with what they need and the least times of both rooflines."""
+        """The cells of inference, with their counts and the least times of both rooflines."""
         rows = of_cells(at(self.samples, phase="inference"), CELL, "latency_s")
         rows = rows.merge(self.counted.drop(columns="status"), on=["model", "batch", "precision"])
         least = at(self.bounds, stage="inference").rename(columns={"least_s": "layers_s"})
@@ -139,7 +139,7 @@ def facts(data: Path) -> dict[str, Found]:
 def _gpu(machine: Machine) -> dict[str, Found]:
     cells = at(machine.cells, variant=EAGER)
     rows, single = (at(cells, precision=each, batch=batch) for each, batch in ((FULL, 256), (LOWER, 1)))
-    operators = at(shown(machine.data / "workload" / "operators.csv"), stage="inference", precision=FULL, batch=1)
+    operators = at(usual_rows(machine.data / "workload" / "operators.csv"), stage="inference", precision=FULL, batch=1)
     calls = single.model.map(operators.groupby("model").calls.sum())
     return {
         "latency.gpu.ranking.flop": rank_correlation(rows.forward_flop, rows.number, rows.model),
@@ -229,7 +229,7 @@ def _gap(machine: Machine) -> dict[str, Found]:
 def _remedies(machine: Machine) -> dict[str, Found]:
     cells, ups, terms = machine.cells, at(machine.speed_ups, precision=FULL), _terms(machine)
     ups = ups.rename(columns={"number": "speed_up", "low": "surely", "high": "at_most"})
-    kept = at(ups, batch=64)
+    keeping = at(ups, batch=64)
 
     def rates(variant: str, precision: str, batch: int) -> pd.Series:
         return at(cells, variant=variant, precision=precision, batch=batch).set_index("model").rate
@@ -239,23 +239,23 @@ def _remedies(machine: Machine) -> dict[str, Found]:
     both = terms.merge(ups, on=["model", "batch"])
     expected = 1 / (1 - both[SYSTEM])
     at_large = both.batch == 64
-    lower, lower_kept = rates(EAGER, LOWER, 64), rates(KEPT, LOWER, 64)
+    lower, lower_keeping = rates(EAGER, LOWER, 64), rates(KEPT, LOWER, 64)
     eager = rates(EAGER, FULL, 64)
     numbers = {
         "batching.losing": (batching["eager"] < 1).sum(), "batching.of": len(batching["eager"]),
-        "gains.kept_of": len(kept), "gains.kept_surely": (kept.surely > 1).sum(),
-        "gains.kept_most": kept.speed_up.max(),
+        "gains.kept_of": len(keeping), "gains.kept_surely": (keeping.surely > 1).sum(),
+        "gains.kept_most": keeping.speed_up.max(),
     }  # fmt: skip
     return {f"utilisation.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "utilisation.batching.eager": median_of(batching["eager"]),
         "utilisation.batching.kept": median_of(batching["kept"]),
-        "utilisation.gains.kept": median_of(kept.speed_up),
+        "utilisation.gains.kept": median_of(keeping.speed_up),
         "utilisation.gains.expected": median_of(expected[at_large]),
         "utilisation.gains.excess": median_of((both.speed_up / expected)[at_large]),
         "utilisation.gains.agreement": rank_correlation(both[SYSTEM], both.speed_up, both.model),
         "utilisation.gains.first": median_of(at(ups, batch=1).speed_up),
         "utilisation.gains.lower": median_of((lower / eager).dropna()),
-        "utilisation.gains.both": median_of((lower_kept / eager).dropna()),
+        "utilisation.gains.both": median_of((lower_keeping / eager).dropna()),
     }
 
 
@@ -287,14 +287,14 @@ def _training(machine: Machine) -> dict[str, Found]:
 def _puzzle(machine: Machine) -> dict[str, Found]:
     cells = at(machine.cells, batch=64, precision=FULL)
     columns = ["number", "low", "high"]
-    light, heavy, light_kept, heavy_kept = (
+    light, heavy, light_keeping, heavy_keeping = (
         Found(*at(cells, variant=variant, model=model)[columns].iloc[0].tolist())
         for variant in (EAGER, KEPT)
         for model in (MOBILENET, RESNET)
     )
     return {
         "puzzle.here.light": light, "puzzle.here.heavy": heavy, "puzzle.here.ratio": quotient(light, heavy),
-        "puzzle.here.kept": quotient(light_kept, heavy_kept),
+        "puzzle.here.kept": quotient(light_keeping, heavy_keeping),
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 Numbers = NDArray[np.float64]
 
 CONFIDENCE, OF_ROUNDS, ONE_ERROR = 0.95, 0.96, 0.6827
-"""The confidence of intervals, of those between rounds, and of one standard error."""
+"""The confidence of intervals, of intervals between rounds, and of one standard error."""
 
 DRAWS, SEED = 1000, 0
 
@@ -42,15 +42,15 @@ def median_ends(values: ArrayLike, confidence: float = CONFIDENCE) -> tuple[floa
 
 
 def median_of(values: ArrayLike) -> Found:
-    known = np.asarray(values, float)
-    known = known[np.isfinite(known)]
-    return Found(float(np.median(known)), *(median_ends(known) or (None, None)))
+    present = np.asarray(values, float)
+    present = present[np.isfinite(present)]
+    return Found(float(np.median(present)), *(median_ends(present) or (None, None)))
 
 
 def of_rounds(rounds: Sequence[ArrayLike]) -> Found:
     """Return the median of the rounds' medians with Student's interval of the mean of their logarithms.
 
-    It is nowhere narrower than one standard error of what the samples within rounds leave open.
+    It is never narrower than one standard error from the samples within rounds.
     """
     if len(rounds) == 1:
         return median_of(rounds[0])
@@ -87,8 +87,8 @@ def quotient(one: Found, other: Found) -> Found:
 
 def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Found:
     """Return Spearman's rho; its interval resamples models, all rows of one together."""
-    known = x.notna() & y.notna()
-    first, second, names = x[known].to_numpy(float), y[known].to_numpy(float), models[known]
+    present = x.notna() & y.notna()
+    first, second, names = x[present].to_numpy(float), y[present].to_numpy(float), models[present]
     codes, distinct = pd.factorize(names, sort=True)
     rho = float(stats.spearmanr(first, second).statistic)
     count = len(distinct)

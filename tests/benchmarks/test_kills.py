@@ -12,7 +12,7 @@ from measure.domain.records import Run
 
 @pytest.mark.slow
 def test_a_measurement_killed_again_and_again_loses_nothing(tmp_path):
-    last, counted = kills.torment(kills.command(sleeps=True), tmp_path, 8, Random(3), kills.LONGEST_SLEEPS_S)
+    last, counted = kills.torment(kills.SLEEPS, tmp_path, 8, Random(3), kills.LONGEST_SLEEPS_S)
     assert counted["kills"] == 8
     runs = MachineFolder(last, "box").rows(Run)
     assert sorted((row.model, row.round) for row in runs) == [
@@ -22,11 +22,11 @@ def test_a_measurement_killed_again_and_again_loses_nothing(tmp_path):
 
 def test_a_row_that_is_gone_or_another_is_a_failure(tmp_path):
     folder = machine_in(tmp_path / "machines" / "box")
-    before = kills.kept(tmp_path)
+    before = kills.committed(tmp_path)
     folder.put_run(run(round_=1), samples(1, round_=1))
-    now = kills.kept(tmp_path)
+    now = kills.committed(tmp_path)
     kills.check_nothing_is_lost(before, now)
     folder.put_run(replace(run(), flags="wide"), samples(3))
-    for other, text in ((before, "eager 1 is lost"), (kills.kept(tmp_path), "eager 0 is changed")):
+    for other, text in ((before, "eager 1 is lost"), (kills.committed(tmp_path), "eager 0 is changed")):
         with pytest.raises(Failure, match=text):
             kills.check_nothing_is_lost(now, other)
