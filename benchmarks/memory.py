@@ -122,10 +122,10 @@ def traced_peak(model: Model, batch: int, device: devices.Device, phase: str) ->
     step = prepare(device, model, Cell(model.name, batch, FULL_PRECISION, phase, EAGER))
     with torch.set_grad_enabled(phase == STEP):
         step()
-        network = step.network
-        resident = [*network.parameters(), *network.buffers(), *tensors_in(step.inputs)]
         if phase == STEP:
             resident = step.resident()
+        else:
+            resident = [*step.network.parameters(), *step.network.buffers(), *tensors_in(step.inputs)]
         allocations = trace(step, device.kind)
     tensor_byte = peak_byte([each for each in allocations if not is_workspace(each)])
     return sum(tensor.nbytes for tensor in resident) + tensor_byte
