@@ -28,10 +28,10 @@ def work(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100, **a
     return CallWork(batch, flop, byte, calls, input_byte=1e6, parameter_byte=4e6, footprint_byte=5e7, **about)  # type: ignore[arg-type]
 
 
-def call(model: str, latency_s: float, asked: CallWork, setting: Setting = BEAD, **changed: object) -> TimedCall:
-    asked = replace(asked, network=network_of(model), family=model.rstrip("0123456789"))
+def call(model: str, latency_s: float, work: CallWork, setting: Setting = BEAD, **changed: object) -> TimedCall:
+    work = replace(work, network=network_of(model), family=model.rstrip("0123456789"))
     made = {"roof": ROOF, "chip_kind": "gpu"}
-    return TimedCall(setting=setting, model=model, latency_s=latency_s, work=asked, **(made | changed))  # type: ignore[arg-type]
+    return TimedCall(setting=setting, model=model, latency_s=latency_s, work=work, **(made | changed))  # type: ignore[arg-type]
 
 
 def additive(factor: float = 1.0, setting: Setting = BEAD, models: int = 40) -> list[TimedCall]:

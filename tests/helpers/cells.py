@@ -1,4 +1,4 @@
-"""Cells: their tasks and the cache of a run, their rounds on a machine, and what answers hold of them."""
+"""Cells: their tasks, the cache of a run, their rounds on a machine, and their times."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -60,7 +60,7 @@ def timed_rounds(model, latencies_s, batch=1, **changes):
 
 
 def run_cache(*rows, seed=1, data=Path("nowhere"), **environment):
-    """The cache of a run that holds these rows of any table, on ``ENVIRONMENT`` with these changes."""
+    """The cache of a run with these rows of any table, on ``ENVIRONMENT`` with these changes."""
     tables = defaultdict(list)
     for row in rows:
         tables[type(row)].append(row)
@@ -96,7 +96,7 @@ def put(folder, round, latencies, status="ok", reason=None, environment=DATED, f
 
 
 def timed(batch=1, latency_s=2.0, variant="eager"):
-    """A cell of one model, as answers about it hold it."""
+    """A cell of one model, as in an answer about it."""
     columns = CELL._asdict() | {"batch": batch, "variant": variant}
     return TimedCell(
         **columns, status="ok", reason=None, latency_s=latency_s, latency_low_s=0.9 * latency_s,

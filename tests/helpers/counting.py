@@ -1,4 +1,4 @@
-"""What the counting tests share: tensors without memory, cases of one operator, and small networks recorded."""
+"""Helpers of the counting tests: tensors without memory, cases of one operator, and small networks recorded."""
 
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ def meta(*shape: int, dtype: Any = None, requires_grad: bool = False) -> "torch.
 
 
 class Own(nn.Module):
-    """A network with these parts whose forward pass is a function of itself and its inputs."""
+    """A network of these parts. Its forward pass is a function of itself and its inputs."""
 
     def __init__(self, forward: Any, **parts: Any) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Case(NamedTuple):
 def case(
     operator: str, *args: Any, flop: int = 0, other: int = 0, recompute: int = 0, out: Any = None, **kwargs: Any
 ) -> Case:
-    """A call of ``aten::operator``; ``out`` is what it gives where torch cannot tell on the meta device."""
+    """A call of ``aten::operator``; ``out`` is its result if torch cannot compute it on the meta device."""
     name = operator if "::" in operator else f"aten::{operator}"
     return Case(name, args, kwargs, Work(flop, other, recompute), out)
 
@@ -127,7 +127,7 @@ def by_hand(cases: list[Case]) -> Any:
 def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, ModuleTotals], dict[str, ModuleTotals]]":
     """The parts of a forward and a backward pass in training, by the module's path, the network's own under ``""``.
 
-    On the meta device, and without what no formula knows.
+    On the meta device. Every operator has a formula.
     """
     record = recorder.record_training(network.to("meta"), inputs)
     assert not record.forward.uncounted

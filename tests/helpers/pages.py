@@ -1,4 +1,4 @@
-"""A rendered page: its elements, how it comes to be, how a browser shows it, and whatever is wrong with it."""
+"""A rendered page: its elements, its rendering, its display in a browser, and its faults."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ class Node:
         return name in ("", self.name) and (not style or style in self.attributes.get("class", "").split())
 
     def all(self, selector, outside=()):
-        """The elements below this one that a selector finds, except below those of `outside`."""
+        """The elements below this one that a selector finds, but not below elements of `outside`."""
         found = []
         for child in self.content:
             if isinstance(child, Node) and not any(child.has(other) for other in outside):
@@ -35,7 +35,7 @@ class Node:
         return found
 
     def text(self):
-        """The text with white space folded; without scripts and the TeX beside a formula."""
+        """The text with white space folded; without scripts and the TeX of formulas."""
         return " ".join("".join(self._texts()).split())
 
     def _texts(self):
@@ -79,12 +79,12 @@ PAIRS = """(texts, gap) => {
     .map(([other]) => `${one} / ${other}`));
 }"""
 OVERLAPS = f"""svg => ({PAIRS})([...svg.querySelectorAll("g.mark-text.role-mark text")], 1)"""
-"""Finds the names beside a chart's marks that overlap."""
+"""Finds overlapping names of a chart's marks."""
 
 AXIS_OVERLAPS = f"""svg => [...svg.querySelectorAll("g.role-axis-label")].flatMap(axis => ({PAIRS})(
   [...axis.querySelectorAll("text")].filter(text => getComputedStyle(text).opacity !== "0"
     && !/rotate/.test(text.getAttribute("transform"))), -3))"""
-"""Finds the labels of an axis that overlap."""
+"""Finds overlapping labels of an axis."""
 
 
 class Visit:
@@ -119,7 +119,7 @@ def render(data, folder, *flags):
     """Render the paper of a cache in a folder of its own, strictly; return the folder of its files."""
     folder.mkdir(parents=True)
     for name in ("_quarto.yml", "index.qmd", "published.qmd", "bib", "data", "measure", "report"):
-        (folder / name).symlink_to(ROOT / name)  # pictures are drawn beside them
+        (folder / name).symlink_to(ROOT / name)  # pictures are drawn next to them
     words = ["--strict", "--engine", "embedded", "--data", str(data), "--out", str(folder / "site"), *flags]
     assert report_command.main(words, folder) == 0
     return folder / "site"
@@ -136,18 +136,18 @@ WRONG = {
     "a double mark": r"[,;:][.,;:]|(?<!\.)\.\.(?!\.)",
     "raw syntax": r"\{python\}|:::|\*\*|`|#\| ",
 }
-"""What no text holds; a dash may stand alone in a table's cell."""
+"""Faults of a text. A dash may be alone in a table's cell."""
 
 
 def complaints(html: str) -> list[str]:
-    """Return what is wrong with a page."""
+    """Return the faults of a page."""
     (main,) = Page(html).root.all("main")
-    found = [f"{what}: {text}" for text in texts(main) for what, wrong in WRONG.items() if re.search(wrong, text)]
+    found = [f"{fault}: {text}" for text in texts(main) for fault, sign in WRONG.items() if re.search(sign, text)]
     headings = [node for level in "12345" for node in main.all(f"h{level}")]
     found += [f"an empty heading: {node.attributes}" for node in headings if not node.text()]
     found += [f"nothing below the heading: {node.text()}" for node in main.all("section") if is_bare(node)]
     first = next(node for node in main.content if isinstance(node, Node))
-    found += [] if first.all("h1.title") else [f"<{first.name}> stands above the title"]
+    found += [] if first.all("h1.title") else [f"<{first.name}> is above the title"]
     targets = {node.attributes["id"] for node in main.all("") if node.attributes.get("id")}
     links = {link.attributes.get("href", "") for link in main.all("a")}
     found += [f"no target: {link}" for link in links if link.startswith("#") and link[1:] not in targets]
@@ -165,7 +165,7 @@ def texts(main: Node) -> list[str]:
 
 
 def plain(node: Node) -> list[str]:
-    """Return the pieces of a text without those of its blocks, of formulas and code."""
+    """Return the pieces of a text without its blocks, formulas and code."""
     found: list[str] = []
     for child in node.content:
         if isinstance(child, str):
@@ -178,7 +178,7 @@ def plain(node: Node) -> list[str]:
 
 
 def is_bare(section: Node) -> bool:
-    """Return whether nothing but headings stands in a section."""
+    """Return whether a section has nothing but headings."""
     return not any(section.all(name) for name in ("p", "table", "figure", "li", "div.csl-entry"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
 GOLDEN = TESTS / "golden"
-"""What commands print, a file a case."""
+"""The expected output of commands, by case."""
 
 FILTER = "report/engine/missing.lua"
 LOOKS = "report/engine/looks.lua"
@@ -16,7 +16,7 @@ LOOKS = "report/engine/looks.lua"
 
 
 def copy_project(folder: Path, without: Sequence[str] = ()) -> Path:
-    """Copy the files that git knows, as they lie here, except those below some folders; return the copy's folder."""
+    """Copy the files under git as they are now, except below some folders; return the copy's folder."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file() and not name.startswith(tuple(without)):

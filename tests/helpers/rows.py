@@ -1,4 +1,4 @@
-"""Rows of every table for tests of what reads and writes them, and a machine's folder as another person hands it in."""
+"""Rows of every table, and a machine's folder as another person hands it in."""
 
 import zipfile
 
@@ -20,7 +20,7 @@ RECORD = {"recorded_at": RECORDED_AT, "version": VERSION}
 
 
 def cell_columns(model, batch, phase, variant="eager", environment="e1", precision="fp32"):
-    """The columns that say which cell of which environment a row is of."""
+    """The columns of a row's cell and environment."""
     return {"environment_id": environment} | Cell(model, batch, precision, phase, variant)._asdict()
 
 
@@ -54,14 +54,7 @@ def roof_measurement(size=8, latency_s=0.5):
 
 
 def run(model="net", batch=1, status="ok", reason=None, round_=0, phase="inference"):
-    return Run(
-        **cell_columns(model, batch, phase),
-        status=status,
-        reason=reason,
-        recorded_at=RECORDED_AT,
-        version=VERSION,
-        round=round_,
-    )
+    return Run(**cell_columns(model, batch, phase), **RECORD, status=status, reason=reason, round=round_)
 
 
 def samples(count, model="net", batch=1, round_=0, phase="inference"):
@@ -73,14 +66,7 @@ def samples(count, model="net", batch=1, round_=0, phase="inference"):
 
 def profile(model="net", batch=1, status="ok", reason=None, phase="inference"):
     times = {"steps": 5, "plain_s": 0.5, "profiled_s": 0.625} if status == "ok" else {}
-    return Profile(
-        **cell_columns(model, batch, phase),
-        status=status,
-        reason=reason,
-        recorded_at=RECORDED_AT,
-        version=VERSION,
-        **times,
-    )
+    return Profile(**cell_columns(model, batch, phase), **RECORD, status=status, reason=reason, **times)
 
 
 def operator_time(model="net", batch=1, path="head", name="linear", time_s=0.25, phase="inference"):
@@ -97,12 +83,7 @@ def kernel_time(model="net", batch=1, kernel="sgemm", time_s=0.25):
 def counter_profile(model="net", batch=1, status="ok", reason=None):
     about = {"tool": "ncu 1.2", "capability": "8.0", "steps": 2} if status == "ok" else {}
     return records.HardwareCounterProfile(
-        **cell_columns(model, batch, "step"),
-        status=status,
-        reason=reason,
-        recorded_at=RECORDED_AT,
-        version=VERSION,
-        **about,
+        **cell_columns(model, batch, "step"), **RECORD, status=status, reason=reason, **about
     )
 
 
@@ -112,7 +93,7 @@ def kernel_counters(model="net", batch=1, kernel="sgemm", time_s=0.25):
 
 
 def machine_in(folder, environment=ENVIRONMENT):
-    """Fills the folder, and is its tables."""
+    """Fill the folder of a machine and return it."""
     machine = MachineFolder(folder.parent, folder.name, folder)
     machine.put_environment(environment)
     machine.put_roof_measurements([roof_measurement()])

@@ -1,4 +1,4 @@
-"""Networks of one's own that take well under a millisecond a call, for tests that measure from end to end."""
+"""Own networks of well under a millisecond a call, for tests that measure from end to end."""
 
 import torch
 from torch import nn
@@ -25,7 +25,7 @@ def scores_of_infinity(batch_size):
 
 
 def sparse_words(batch):
-    """Three words of a thousand, whose gradients are sparse."""
+    """Three words of a thousand, with sparse gradients."""
     words = nn.Embedding(1000, 4, sparse=True)
     return nn.Sequential(words, nn.Flatten(), nn.Linear(12, 3)), torch.arange(3).expand(batch, 3).clone()
 

@@ -35,7 +35,7 @@ def recorded(argument):
     """The shape, type and text that a trace has of an argument.
 
     Tensors are texts such as "bf16 8x64", lists of them lists of shapes such as ["8x64"], which have no types; an empty
-    list is one that was not recorded. Numbers and their lists are themselves, None is what was not given.
+    list is not recorded. Numbers and their lists are themselves, None is an argument that was not given.
     """
     if isinstance(argument, str):
         dtype, _, shape = argument.partition(" ")
@@ -57,8 +57,8 @@ def launch(start, correlation, name="cudaLaunchKernel", **where):
 
 
 def kernel(name, start, duration, correlation, category="kernel", device=0, **arguments):
-    known = {"device": device, "stream": 7, "correlation": correlation} | arguments
-    return event(category, name, start, duration, known, thread=(device, 7))
+    arguments = {"device": device, "stream": 7, "correlation": correlation} | arguments
+    return event(category, name, start, duration, arguments, thread=(device, 7))
 
 
 def step(number, start, duration):

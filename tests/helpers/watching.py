@@ -54,8 +54,34 @@ class Sensors:
         )
 
 
+class KilledError(BaseException):
+    """Like SIGKILL, it reaches no handler of the program."""
+
+
+def is_killed(monkeypatch, places, writes, call):
+    """Make a call that is killed after so many writes by the functions ``places``. Return False if it ended before."""
+    count = iter(range(1_000_000))
+
+    def instead(original):
+        def write(*arguments, **options):
+            if next(count) >= writes:  # once killed, a process does not tidy up either
+                raise KilledError
+            return original(*arguments, **options)
+
+        return write
+
+    with monkeypatch.context() as patch:
+        for place, name in places:
+            patch.setattr(place, name, instead(getattr(place, name)))
+        try:
+            call()
+        except KilledError:
+            return True
+    return False
+
+
 def wait_until(is_so):
-    """Wait for what must happen soon; fail the test where it has not after a minute."""
+    """Fail the test unless this becomes true within a minute."""
     for _ in range(600):
         if is_so():
             return

@@ -111,11 +111,11 @@ def rows_of(chart: Any, *fields: str) -> list[tuple[Any, ...]]:
 
 
 Damage = Callable[[Any], object]
-"""What is done to the project before; it gets pytest's ``monkeypatch``."""
+"""Damages the project; it gets pytest's ``monkeypatch``."""
 
 
 class Bad(NamedTuple):
-    """A command with something wrong, what its complaint names, and what has to be done first."""
+    """A command with something wrong, a part of its complaint, and the damage before it."""
 
     words: str
     culprit: str
@@ -131,12 +131,11 @@ def put(path: str, content: bytes) -> Damage:
 
 
 def text(path: str, *lines: str) -> Damage:
-    """Puts lines into a file."""
     return put(path, ("\n".join(lines) + "\n").encode())
 
 
 def folder(path: str) -> Damage:
-    """Puts a folder where a file should be."""
+    """Puts a folder in the place of a file."""
 
     def damage(_monkeypatch: Any) -> None:
         Path(path).unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from helpers.places import ROOT
 from helpers.rows import ENVIRONMENT, machine_in, operator_time, profile, run, samples
+from helpers.watching import is_killed
 
 from measure.__main__ import main
 from measure.cache.folders import MachineFolder, machine_names
@@ -19,23 +20,20 @@ from measure.domain.records import OperatorTime, Run
 from measure.verbs import sharing
 
 DATA = Path("cache")
-EVENTS = (
-    (Path, "rename"),
-    (Path, "replace"),
-    (Path, "unlink"),
-    (Path, "mkdir"),
-    (Path, "touch"),
-    (os, "fsync"),
-    (shutil, "rmtree"),
-)
-
-
-class KilledError(BaseException):
-    """What no handler of the program catches, as none catches SIGKILL."""
+EVENTS = [(Path, name) for name in ("rename", "replace", "unlink", "mkdir", "touch")]
+EVENTS += [(os, "fsync"), (shutil, "rmtree")]
 
 
 def add(*words):
     return main(["add-machine", *words, "--data", str(DATA)])
+
+
+def add_killed(patch, **variables):
+    """Add the machine in a process of its own, after some lines that patch the program."""
+    program = f"import os, signal, sys\n{patch}from measure.__main__ import main\nmain(sys.argv[1:])"
+    command = [sys.executable, "-c", program, "add-machine", "given/box", "--data", str(DATA)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | variables
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
 def tables():
@@ -44,7 +42,7 @@ def tables():
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path, monkeypatch):
-    """Somebody hands in more of the machine ``old``; ``other`` is another machine."""
+    """``given`` has more of the machine ``old``; ``other`` is another machine."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # nobody cuts the power here
     machine_in(Path("old"))
@@ -53,49 +51,26 @@ def folders(tmp_path, monkeypatch):
         MachineFolder(Path(), "", Path(name)).put_run(run("other"), samples(2, "other"))
 
 
-def killed_at(event, monkeypatch, words):
-    """Run the command and end it at one of its writes. Return whether it came so far."""
-    count = iter(range(1_000_000))
-
-    def instead(original):
-        def write(*arguments, **options):
-            # A killed process does nothing more, so its own tidying up fails too
-            if next(count) >= event:
-                raise KilledError
-            return original(*arguments, **options)
-
-        return write
-
-    with monkeypatch.context() as patch:
-        for place, name in EVENTS:
-            patch.setattr(place, name, instead(getattr(place, name)))
-        try:
-            add(*words)
-        except KilledError:
-            return True
-        return False
-
-
 @pytest.mark.parametrize(
-    ("words", "is_known"), [(["given/box"], True), (["given/box"], False), (["other/box", "--replace"], True)]
+    ("words", "is_there"), [(["given/box"], True), (["given/box"], False), (["other/box", "--replace"], True)]
 )
 @pytest.mark.slow
-def test_killed_at_each_write_and_given_again(monkeypatch, capsys, words, is_known):
+def test_killed_at_each_write_and_given_again(monkeypatch, capsys, words, is_there):
     """A reader in between finds the old machine, or the new one, or none, and never half of each."""
-    seen, new = [], MachineFolder(Path(), "", Path(words[0])).tables()  # which has all that was known, too
+    seen, new = [], MachineFolder(Path(), "", Path(words[0])).tables()  # has everything of the old machine, too
     for event in range(1000):
         shutil.rmtree(DATA, ignore_errors=True)
-        if is_known:
+        if is_there:
             shutil.copytree("old", DATA / "machines" / "box")
         before = tables()
-        is_killed = killed_at(event, monkeypatch, words)
+        was_killed = is_killed(monkeypatch, EVENTS, event, lambda: add(*words))
         between = tables()
         assert between in (before, new, None)
         assert add(*words) == 0
         assert tables() == new
         assert not [path for path in (DATA / "machines/box").iterdir() if path.is_dir()]
         seen.append(between)
-        if not is_killed:
+        if not was_killed:
             break
     assert before in seen
     assert len(seen) > 20  # at least two writes for each of nine tables
@@ -106,16 +81,14 @@ def test_the_next_writer_finishes_what_a_kill_left(capsys):
     """The old machine has a profile that is not handed in again, so only the cache has it."""
     MachineFolder(DATA, "box", Path("old")).put_profile(profile("rare"), [operator_time("rare")])
     shutil.copytree("old", DATA / "machines" / "box")
-    program = (
-        "import os, signal, sys\nfrom pathlib import Path\nreplace, moved = Path.replace, []\n"
+    done = add_killed(
+        "from pathlib import Path\nreplace, moved = Path.replace, []\n"
         "def move(path, target):\n"
         "    moved.append(path) if path.parent.name == '.added' else None\n"
         "    os.kill(os.getpid(), signal.SIGKILL) if len(moved) == 3 else None\n"
         "    return replace(path, target)\n"
-        "Path.replace = move\nfrom measure.__main__ import main\nmain(sys.argv[1:])"
+        "Path.replace = move\n"
     )
-    command = [sys.executable, "-c", program, "add-machine", "given/box", "--data", str(DATA)]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
     assert done.returncode == -9, done.stderr
     assert tables() is None
     with MachineFolder(DATA, "box").locked():  # as every command that writes into a machine's folder does
@@ -129,14 +102,12 @@ def test_the_next_writer_finishes_what_a_kill_left(capsys):
 
 def test_copies_left_by_a_killed_command_go_with_the_next(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    program = (
-        "import os, signal, sys\nfrom measure.published import contributed_checks\n"
-        "contributed_checks.check = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from measure.__main__ import main\nmain(sys.argv[1:])"
+    done = add_killed(
+        "from measure.published import contributed_checks\n"
+        "contributed_checks.check = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n",
+        TMPDIR=str(tmp_path),
     )
-    command = [sys.executable, "-c", program, "add-machine", "given/box", "--data", str(DATA)]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)})
-    assert done.returncode == -9
+    assert done.returncode == -9, done.stderr
     assert len([*tmp_path.glob("roofwright-*")]) == 1
     assert add("given/box") == 0
     assert [*tmp_path.glob("roofwright-*")] == []

@@ -1,4 +1,4 @@
-"""Who measures in a container or a batch job measures with its share of the host, not with the whole host."""
+"""In a container or a batch job measuring uses its share of the host, not the whole host."""
 
 import json
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from measure.run.request import parse_threads
 
 GIB = 2**30
 HOST_CORES, HOST_BYTE = 64, 256 * GIB
-# 8 GiB, of which 7.9 are in use and 6 of these are page cache that nobody has used lately. 8 - (7.9 - 6) = 6.1 are left
+# Of 8 GiB 7.9 are in use, with 6 of idle page cache: 8 - (7.9 - 6) = 6.1 are left
 LIMIT, USED, CACHE = 8 * GIB, int(7.9 * GIB), 6 * GIB
 LEFT_GIB = pytest.approx(6.1, abs=1e-6)
 
@@ -57,12 +57,12 @@ def unified(folder, **files):
         # docker run --cpus=2: 200 ms of processor time in each 100 ms
         ("0::/", V2 | unified(".", cpu_max="200000 100000"), 2),
         (BOX, V2 | unified("docker/box", cpu_max="200000 100000"), 2),
-        # The tightest of nested groups: a pod of 3 cores in which a container has no limit, and one of 1.5
+        # The tightest of nested groups: a pod of 3 cores, its container without a limit or with 1.5
         (BOX, V2 | unified("docker", cpu_max="300000 100000") | unified("docker/box", cpu_max="max 100000"), 3),
         (BOX, V2 | unified("docker", cpu_max="300000 100000") | unified("docker/box", cpu_max="150000 100000"), 1),
         # The container sees its group's path on the host, and the group itself as the root
         ("0::/not/shown/here", V2 | unified(".", cpu_max="200000 100000"), 2),
-        ("0::/../beside", V2 | unified(".", cpu_max="200000 100000"), 2),
+        ("0::/../next", V2 | unified(".", cpu_max="200000 100000"), 2),
         # Version 1, in a folder for both controllers or for one, and its container's own root
         (V1, {"cpu,cpuacct/cgroup.procs": "1", "cpu,cpuacct/docker/box/cpu.cfs_quota_us": "200000",
               "cpu,cpuacct/docker/box/cpu.cfs_period_us": "100000"}, 2),
@@ -116,7 +116,7 @@ def at(folder, files):
     return {f"{folder}/{name}": text for name, text in files.items()}
 
 
-UNLIMITED_V1 = 9223372036854771712  # what version 1 says without a limit: the largest whole page
+UNLIMITED_V1 = 9223372036854771712  # version 1 without a limit: the largest whole page
 
 
 @pytest.mark.parametrize(
@@ -157,16 +157,12 @@ PI = "Raspberry Pi 4 Model B Rev 1.4"
     ("cpuinfo", "board", "name"),
     [
         (f"{CORES}\nRevision\t: c03114\nSerial\t\t: 1000\nModel\t\t: {PI}\n", f"{PI}\0", PI),
-        # Of a 32-bit system, whose cores have a name as well
+        # A 32-bit system names its cores as well
         (f"{CORES.replace('Features', 'model name')}\nHardware\t: BCM2711\nModel\t\t: {PI}\n", "", PI),
         (CORES, "NVIDIA Jetson Orin Nano Developer Kit\0", "NVIDIA Jetson Orin Nano Developer Kit"),
         (CORES, "linux,dummy-virt\0", "aarch64"),  # a virtual machine of QEMU has no board
         (CORES, "", "aarch64"),
-        (
-            "processor : 0\nmodel : 17\nmodel name : AMD EPYC 9554\n\nprocessor : 1\nmodel name : x\n",
-            "",
-            "AMD EPYC 9554",
-        ),
+        ("processor : 0\nmodel : 17\nmodel name : EPYC 9554\n\nprocessor : 1\nmodel name : x\n", "", "EPYC 9554"),
     ],
 )
 def test_an_arm_board_is_called_by_its_name(monkeypatch, tmp_path, cpuinfo, board, name):

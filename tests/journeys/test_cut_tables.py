@@ -16,6 +16,6 @@ def test_a_cut_table_is_named_with_its_line(tmp_path, monkeypatch, capsys, verb)
     lines = runs.read_bytes().splitlines(keepends=True)
     runs.write_bytes(b"".join(lines[:5]) + lines[5][:20])  # within line 6
     assert main(verb) == 2
-    said = capsys.readouterr().err
-    assert "runs.csv, line 6: incomplete row; restore the file or delete the line" in said
-    assert "Traceback" not in said
+    output = capsys.readouterr().err
+    assert "runs.csv, line 6: incomplete row; restore the file or delete the line" in output
+    assert "Traceback" not in output

@@ -65,12 +65,12 @@ def test_an_edit_that_keeps_the_parameters_is_measured_anew(edit, tmp_path, caps
     before = codes(data)
     assert "Nothing left to measure" in measure("workload inference")
     edit("x.tanh()")  # two FLOP of neither a product nor a parameter
-    said = measure("inference")  # and the counts, which would be another network's
-    assert "edited:net: its source and its operators changed" in said
-    table = dict.fromkeys(line.split("  ")[0] for line in said.splitlines() if "edited:net batch 1 fp32" in line)
+    output = measure("inference")  # and the counts, which would be another network's
+    assert "edited:net: its source and its operators changed" in output
+    table = dict.fromkeys(line.split("  ")[0] for line in output.splitlines() if "edited:net batch 1 fp32" in line)
     # tanh reads and writes two numbers of 4 B: 16 B more than the layer's (3 + 2 x 3 + 2 + 2) x 4 B = 52 B
     assert {"bytes of edited:net batch 1 fp32", "latency of edited:net batch 1 fp32"} <= table.keys()
-    (moved,) = (line for line in said.splitlines() if line.startswith("bytes of edited:net"))
+    (moved,) = (line for line in output.splitlines() if line.startswith("bytes of edited:net"))
     assert moved.split()[-5:] == ["52", "B", "68", "B", "1.31"]
     assert len(codes(data)) == 1
     assert codes(data).isdisjoint(before)
@@ -79,7 +79,7 @@ def test_an_edit_that_keeps_the_parameters_is_measured_anew(edit, tmp_path, caps
 
 
 @pytest.mark.usefixtures("forked_workers")
-def test_an_edit_is_said_of_a_cluster_too(edit, tmp_path, capsys, monkeypatch):
+def test_a_cluster_reports_an_edit_too(edit, tmp_path, capsys, monkeypatch):
     device, place = devices.find("cpu"), cluster.Place("here", "id", "cpu", 0, 1)
     node = cluster.ReadyDevice(place, None, current(device, 1), device.memory_byte())
 
@@ -99,10 +99,10 @@ def test_an_edit_is_said_of_a_cluster_too(edit, tmp_path, capsys, monkeypatch):
     edit("x.tanh()")
     capsys.readouterr()
     assert command.main(words) == 0
-    said = capsys.readouterr().out
-    assert "edited:net: its source and its operators changed" in said
-    assert re.search(r"bytes of edited:net batch 1 fp32 +52 B +68 B +1.31", said)
-    assert "latency of edited:net batch 1 fp32" in said
+    output = capsys.readouterr().out
+    assert "edited:net: its source and its operators changed" in output
+    assert re.search(r"bytes of edited:net batch 1 fp32 +52 B +68 B +1.31", output)
+    assert "latency of edited:net batch 1 fp32" in output
     edit("x[:, :, 0]")  # of two dimensions
     assert command.main(words) == 2
     assert "without a result: edited:net batch 1 fp32" in capsys.readouterr().err
@@ -137,9 +137,9 @@ def test_an_edited_configuration_is_another_network(tmp_path, capsys):
     measure(num_hidden_layers=1)
     assert "Nothing left to measure" in measure(num_hidden_layers=1)
     before = codes(data)
-    said = measure(num_hidden_layers=2)
-    assert f"hf:{path}_prefill_4: its source changed" in said
-    assert "bytes of hf:" in said
+    output = measure(num_hidden_layers=2)
+    assert f"hf:{path}_prefill_4: its source changed" in output
+    assert "bytes of hf:" in output
     assert len(codes(data)) == 1
     assert codes(data).isdisjoint(before)
 
@@ -166,8 +166,8 @@ def test_nothing_shows_the_network_before_the_edit(tmp_path, monkeypatch, capsys
     counted = replace(workload(name), input_shape="3x224x224", source="own", status="unsupported", code="b-b")
     Workloads(tmp_path).put([(replace(counted, reason="?", forward_flop=None), [], [])])
     monkeypatch.setenv("ROOFWRIGHT_DATA", str(tmp_path))
-    (shown,) = load_paper().machines
-    assert set(zip(shown.cells.model, shown.cells.batch, strict=True)) == {("alexnet", 1), (name, 64)}
+    (found,) = load_paper().machines
+    assert set(zip(found.cells.model, found.cells.batch, strict=True)) == {("alexnet", 1), (name, 64)}
     assert command.main(["show", "--csv", "--data", str(tmp_path)]) == 0
     assert [line.split(",")[1:3] for line in capsys.readouterr().out.splitlines()[1:]] == [
         ["alexnet", "1"], [name, "64"],

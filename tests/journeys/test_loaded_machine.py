@@ -19,18 +19,18 @@ WORDS = "--device cpu --threads 1 --machine box --models alexnet --batch-sizes 1
 
 
 @pytest.mark.parametrize(
-    ("flags", "rounds", "said"),
+    ("flags", "rounds", "output"),
     [
         (["", "", "loaded", ""], 4, None),  # the latency leaves the third out, and three are wanted
         (["loaded"] * 5, 5, "1 of 1 cells (loaded)"),  # as many as --max-rounds allows
     ],
 )
-def test_disturbed_rounds_are_made_up_for_while_rounds_are_left(tmp_path, capsys, monkeypatch, flags, rounds, said):
+def test_disturbed_rounds_are_made_up_for_while_rounds_are_left(tmp_path, capsys, monkeypatch, flags, rounds, output):
     given = iter(flags)
     monkeypatch.setattr(Worker, "run", lambda *_: Timing(1, (TimedSample(1.0),), tuple(filter(None, [next(given)]))))
     words = [*WORDS.split(), "--max-rounds", "5", "--data", str(tmp_path)]
     assert command.main(words) == 0
-    assert (said in capsys.readouterr().out) if said else ("(loaded)" not in capsys.readouterr().out)
+    assert (output in capsys.readouterr().out) if output else ("(loaded)" not in capsys.readouterr().out)
     assert len(MachineFolder(tmp_path, "box").rows(Run)) == rounds
     assert command.main(words) == 0
     assert "Nothing left to measure" in capsys.readouterr().out
@@ -38,10 +38,10 @@ def test_disturbed_rounds_are_made_up_for_while_rounds_are_left(tmp_path, capsys
 
 # 10 FLOP in 0.1 s are 100 FLOP/s; the kernel does 1024 FLOP in 20 s, 51 a second, or in 5 s, 205 a second
 @pytest.mark.parametrize(
-    ("latency_s", "recorded_at", "is_again", "is_said"),
+    ("latency_s", "recorded_at", "is_again", "is_reported"),
     [(20.0, "2025", True, True), (20.0, "2027", False, True), (5.0, "2025", False, False)],
 )
-def test_a_roof_below_a_network_is_measured_again_once(latency_s, recorded_at, is_again, is_said):
+def test_a_roof_below_a_network_is_measured_again_once(latency_s, recorded_at, is_again, is_reported):
     (sample,) = samples(1, "alexnet")
     task = next(task for task in plan.tasks_to_do(ask("", (), ["roofs"]), run_cache()) if task.roof_kernel == "matmul")
     row = replace(roof_measurement(latency_s=latency_s), recorded_at=recorded_at, **task.columns)
@@ -54,5 +54,5 @@ def test_a_roof_below_a_network_is_measured_again_once(latency_s, recorded_at, i
     request = ask(sections=["roofs", "inference"])
     assert (task in plan.tasks_to_do(request, cache)) is is_again
     assert isinstance(task, RoofTask)
-    said = "\n".join(contents(request.on(cache.environment), cache, [], "make report"))
-    assert ("alexnet at batch 1 runs at 100 FLOP/s, above the fp32 roof of 51.2 FLOP/s" in said) is is_said
+    output = "\n".join(contents(request.on(cache.environment), cache, [], "make report"))
+    assert ("alexnet at batch 1 runs at 100 FLOP/s, above the fp32 roof of 51.2 FLOP/s" in output) is is_reported

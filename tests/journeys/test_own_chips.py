@@ -1,4 +1,4 @@
-"""A paper of one's own with a chip of one's own: added to the project's, chosen, rendered."""
+"""A user's paper with a user's chip: added to the project's, chosen, rendered."""
 
 import json
 import os
@@ -35,9 +35,9 @@ def test_a_chip_of_ones_own_joins_the_projects_and_renders(folder, capsys):
     chips = folder / "data" / "chips.csv"
     chips.write_text(f"{HEADER}\n{CHIP}\n")
     assert main(["check"]) == 2
-    said = capsys.readouterr().err
-    assert "chips.csv, line 2, column source: 'my_source' is not in the bibliography" in said
-    assert "own.bib" in said
+    output = capsys.readouterr().err
+    assert "chips.csv, line 2, column source: 'my_source' is not in the bibliography" in output
+    assert "own.bib" in output
     (folder / "own.bib").write_text((folder / "own.bib").read_text() + SOURCE)
     assert main(["check"]) == 0
     row = CHIP.replace("6e13", "7e13")

@@ -1,4 +1,4 @@
-"""A user measures networks whose inputs have no batch in front: packed tokens, graphs, steps before sequences."""
+"""A user measures networks without the batch in front: packed tokens, graphs, steps before sequences."""
 
 import sys
 
@@ -74,10 +74,10 @@ def test_inputs_are_taken_where_the_function_says_so(words, tmp_path):
 @pytest.mark.usefixtures("forked_workers")
 def test_the_refusal_names_both_ways(words, capsys):
     assert command.main([*words, "packed:unsaid"]) == 2
-    said = capsys.readouterr().err
-    assert "packed:unsaid returned inputs[0] (20, 16), inputs[1] (60, 2) for batch size 2" in said
-    assert "roofwright.batch_axis" in said
+    output = capsys.readouterr().err
+    assert "packed:unsaid returned inputs[0] (20, 16), inputs[1] (60, 2) for batch size 2" in output
+    assert "roofwright.batch_axis" in output
     assert command.main([*words, "packed:two_rows"]) == 2  # edges as PyTorch Geometric has them
-    said = capsys.readouterr().err
-    assert "packed:two_rows returned inputs[0] (40, 16), inputs[1] (2, 120) for batch size 4" in said
-    assert "dictionary with `batch`" in said
+    output = capsys.readouterr().err
+    assert "packed:two_rows returned inputs[0] (40, 16), inputs[1] (2, 120) for batch size 4" in output
+    assert "dictionary with `batch`" in output

@@ -29,13 +29,13 @@ def counted(tmp_path, monkeypatch):
 
 def test_a_network_that_saves_nothing_has_facts_and_a_page(counted, capsys):
     assert main(["why", "training"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     # One linear layer saves no activation but its input, which is not counted: there is no share of it
-    assert "training.memory.frozen_share: –" in said
-    assert "inf" not in said.split()
-    # What the reader types to measure it again, from where they are
-    assert "--models mine:perceptron" in said
-    assert str(counted) not in said
+    assert "training.memory.frozen_share: –" in output
+    assert "inf" not in output.split()
+    # The command that measures it again, from the reader's folder
+    assert "--models mine:perceptron" in output
+    assert str(counted) not in output
     command = [sys.executable, "-m", "report", "--chapters", "training", "--formats", "html", "--engine", "embedded"]
     run = subprocess.run(command, cwd=counted, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False)
     assert run.returncode == 0

@@ -50,8 +50,8 @@ def test_two_renders_in_one_folder_have_their_own_pictures(tmp_path):
         return run.stderr.decode()
 
     with ThreadPoolExecutor() as pool:
-        said = [*pool.map(render, ("anne", "bert"))]
-    assert sum("waiting for it" in each for each in said) == 1
+        output = [*pool.map(render, ("anne", "bert"))]
+    assert sum("waiting for it" in each for each in output) == 1
     for who, other in (("anne", "bert"), ("bert", "anne")):
         page = (project / who / "index.html").read_text("utf-8")
         assert who in page
@@ -77,7 +77,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert file.read_bytes() == whole
 
 
-def test_a_missing_folder_for_temporary_files_is_said_first(tmp_path, monkeypatch, capsys):
+def test_a_missing_temporary_folder_is_reported_first(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     assert main(["--formats", "html"], make_project(tmp_path, "text\n")) == 2
     assert "TMPDIR: there is no folder" in capsys.readouterr().err
@@ -102,7 +102,7 @@ See @fig-a, @tbl-b and [this](#fig-a).
 
 ```{python}
 #| label: fig-a
-#| fig-cap: "What failed."
+#| fig-cap: "A failure."
 import no_such_module
 ```
 
@@ -122,10 +122,10 @@ def test_a_failing_cell_leaves_its_sentence_and_its_number(tmp_path, monkeypatch
     (project / "_quarto.yml").write_text(f"title: T\nfilters:\n  - at: pre-ast\n    path: {ROOT / FILTER}\n")
     out = project / "site"
     assert main(["--engine", "embedded", "--out", str(out)], project) == 0
-    said = capsys.readouterr().err
-    assert "could not be computed: index.qmd:6: ModuleNotFoundError: No module named 'no_such_module'" in said
-    assert "could not be computed: index.qmd:12: ZeroDivisionError: division by zero" in said
+    output = capsys.readouterr().err
+    assert "could not be computed: index.qmd:6: ModuleNotFoundError: No module named 'no_such_module'" in output
+    assert "could not be computed: index.qmd:12: ZeroDivisionError: division by zero" in output
     page = " ".join(re.sub("<[^>]*>", "", (out / "index.html").read_text("utf-8")).split())
     assert re.search(r"See Figure\s1, Table\s1 and this", page)
-    assert re.search(r"index.qmd:6: ModuleNotFoundError.*Figure\s1: What failed\. .*Table\s1: After Figure\s1", page)
+    assert re.search(r"index.qmd:6: ModuleNotFoundError.*Figure\s1: A failure\. .*Table\s1: After Figure\s1", page)
     assert page.endswith("The end.")

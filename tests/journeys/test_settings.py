@@ -1,4 +1,4 @@
-"""A user's module, constructor or forward pass sets something of the whole process: the cell is what its name says."""
+"""A user's code sets something of the whole process: the cell still runs under the settings of its name."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from measure.timing import calls
 from measure.timing.sampling import Sampling
 from measure.verbs import model as model_verb
 
-SETTING = {  # what a user writes, by the name under which Python reads it
+SETTING = {  # a user's line, by the name that reads the setting
     "torch.backends.cuda.matmul.fp32_precision": "torch.set_float32_matmul_precision('medium')",
     "torch.backends.cudnn.conv.fp32_precision": "torch.backends.cudnn.allow_tf32 = True",
     "torch.backends.cudnn.rnn.fp32_precision": "torch.backends.cudnn.rnn.fp32_precision = 'tf32'",
@@ -207,6 +207,6 @@ def test_a_gpu_cell_keeps_its_settings_or_names_the_changed_ones(tmp_path):
         ("sets:make", "eager"): "ok",
         ("sets:make", "cudnn_benchmark"): "error",  # by its own assertion: the variant sets the benchmark
         ("changes:make", "eager"): "error",
-        ("changes:make", "cudnn_benchmark"): "ok",  # what it sets is what the variant wants
+        ("changes:make", "cudnn_benchmark"): "ok",  # the variant wants just that
     }
     assert "torch.backends.cudnn.benchmark from False to True" in found["changes:make", "eager"]["reason"]

@@ -1,10 +1,11 @@
-"""Share what was measured: the zip holds what its owner may show, also after a forget that was killed."""
+"""Share measurements: the zip holds nothing private, even after a killed forget."""
 
 import zipfile
 from pathlib import Path
 
 import pytest
 from helpers.rows import layer, machine_in, operator, operator_time, profile, run, samples, workload
+from helpers.watching import is_killed
 
 from measure.__main__ import main
 from measure.cache import table
@@ -52,15 +53,15 @@ def test_the_texts_of_exceptions_stay_and_our_reasons_go(box, capsys, verb):
     for word in ("ada", "secret", "example.org", "/home"):
         assert word not in everything
     given = {row.model: row.reason for row in Folder(Path("unpacked/box")).rows(Run) if row.reason}
-    assert given == {"net": "needs 9 GB"} | {model: shown for model, (_, _, shown) in REASONS.items()}
-    # Who adds it to the cache that has the texts adds nothing, and keeps them
+    assert given == {"net": "needs 9 GB"} | {model: shared for model, (_, _, shared) in REASONS.items()}
+    # The cache that has the texts keeps them
     assert main(["add-machine", "box.zip"]) == 0
     assert "holds all of this already" in capsys.readouterr().out
     assert {row.reason for row in box.rows(Run) if row.model == "a"} == {REASONS["a"][1]}
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "shared"),
     [
         ("prof_prefix:/home/ada/jeprof,prof:true", "MALLOC_CONF=prof_prefix:jeprof,prof:true"),
         ("prof_prefix:/home/ada love/jeprof", "MALLOC_CONF=prof_prefix:jeprof"),
@@ -68,30 +69,12 @@ def test_the_texts_of_exceptions_stay_and_our_reasons_go(box, capsys, verb):
         ("background_thread:true", "MALLOC_CONF=background_thread:true"),
     ],
 )
-def test_the_variables_that_tune_name_no_folders(value, shown):
-    assert tuning({"MALLOC_CONF": value}) == shown
-
-
-class KilledError(BaseException):
-    """What no handler of the program catches, as none catches SIGKILL."""
+def test_the_variables_that_tune_name_no_folders(value, shared):
+    assert tuning({"MALLOC_CONF": value}) == shared
 
 
 def forget(monkeypatch, writes):
-    """Forget ``net`` and be killed after so many tables were written."""
-    count, write = iter(range(100)), table.write
-
-    def until_killed(*arguments):
-        if next(count) >= writes:
-            raise KilledError
-        write(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(table, "write", until_killed)
-        try:
-            main(["forget", "net"])
-        except KilledError:
-            return True
-        return False
+    return is_killed(monkeypatch, [(table, "write")], writes, lambda: main(["forget", "net"]))
 
 
 def test_a_killed_forget_is_finished_and_its_rest_not_shared(box, monkeypatch, capsys):
@@ -105,10 +88,9 @@ def test_a_killed_forget_is_finished_and_its_rest_not_shared(box, monkeypatch, c
     given = Folder(Path("unpacked/box"))
     for record in (Run, Sample, Profile, OperatorTime):
         assert {row.model for row in table.read(given.paths[record], record)} <= {"kept"}
-    writes = 0
+    tries = iter(range(20))
     while forget(monkeypatch, writes=1):  # killed again and again, it comes to its end
-        writes += 1
-        assert writes < 20
+        next(tries)
     assert main(["forget", "net"]) == 2  # nothing is left of it
     assert "'net' is not one of kept" in capsys.readouterr().err
     tables = [box, *Workloads(DATA).folders()]

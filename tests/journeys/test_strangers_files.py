@@ -23,7 +23,7 @@ def box(tmp_path, monkeypatch):
 
 
 def add(capsys, *sources):
-    """Return the exit code and what was printed, which is whole lines without anything that a terminal obeys."""
+    """Return the exit code and both outputs, whole lines without terminal control codes."""
     code = main(["add-machine", *map(str, sources), "--data", str(DATA)])
     printed = capsys.readouterr()
     assert all(line.isprintable() for line in (printed.out + printed.err).split("\n"))
@@ -31,7 +31,7 @@ def add(capsys, *sources):
 
 
 def named(path, *names):
-    """A zip of the machine with more entries of these names, in which @NUL becomes NULs."""
+    """A zip of the machine with more entries of these names; @NUL becomes NULs."""
     with zipfile.ZipFile(zipped(path, Path("given/box"), "box/"), "a") as archive:
         for name in names:
             archive.writestr(name, "x")
@@ -50,23 +50,23 @@ def named(path, *names):
 )
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_zip_with_names_that_are_no_files_is_refused(capsys, names, culprit):
-    code, _, said = add(capsys, named(Path("bad.zip"), *names))
-    assert (code, culprit in said) == (2, True)
-    assert len(said) < 300
+    code, _, output = add(capsys, named(Path("bad.zip"), *names))
+    assert (code, culprit in output) == (2, True)
+    assert len(output) < 300
     assert machine_names(DATA) == []
 
 
 def test_a_long_list_of_files_is_not_read(capsys, monkeypatch):
     monkeypatch.setattr(contributed, "PIECE_BYTE", 2**16)
     # 3,000 entries of 46 bytes and a name of 8 letters are 162 kB, more than two pieces
-    code, _, said = add(capsys, named(Path("many.zip"), *(f"x/{number:06}" for number in range(3000))))
-    assert (code, "it lists more than 1000 files" in said) == (2, True)
+    code, _, output = add(capsys, named(Path("many.zip"), *(f"x/{number:06}" for number in range(3000))))
+    assert (code, "it lists more than 1000 files" in output) == (2, True)
     monkeypatch.undo()
 
 
-def test_what_is_no_regular_file_is_refused(capsys):
-    code, _, said = add(capsys, "/dev/zero")
-    assert (code, "it is not a regular file" in said) == (2, True)
+def test_a_file_that_is_not_regular_is_refused(capsys):
+    code, _, output = add(capsys, "/dev/zero")
+    assert (code, "it is not a regular file" in output) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_what_is_no_regular_file_is_refused(capsys):
 )
 def test_a_header_of_very_many_columns_costs_nothing(capsys, box, content, culprit):
     (box / "runs.csv").write_bytes(content)
-    code, _, said = add(capsys, zipped(Path("wide.zip"), box, "box/"))
+    code, _, output = add(capsys, zipped(Path("wide.zip"), box, "box/"))
     assert code == 2
-    assert any(each in said for each in culprit.split("|"))
+    assert any(each in output for each in culprit.split("|"))
 
 
 def test_a_full_temporary_folder_is_not_the_fault_of_the_zip(capsys, monkeypatch, box):
@@ -91,36 +91,36 @@ def test_a_full_temporary_folder_is_not_the_fault_of_the_zip(capsys, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("measure.cache.scratch.TemporaryDirectory", full)
-    code, _, said = add(capsys, path)
-    assert (code, "temporary folder" in said, "TMPDIR" in said, "box.zip" in said) == (2, True, True, False)
+    code, _, output = add(capsys, path)
+    assert (code, "temporary folder" in output, "TMPDIR" in output, "box.zip" in output) == (2, True, True, False)
 
 
 def test_a_machines_name_has_a_form_and_others_are_escaped(capsys, box):
     machine = (box / "machine.csv").read_text()
     for name in ("Chip\x1b[31m", "Chip\r@everyone", "Chip\u202e", "Box <!--<script>", 300 * "x"):
         (box / "machine.csv").write_text(machine.replace("Chip, of 2 cores", name), newline="")
-        code, _, said = add(capsys, zipped(Path("bad.zip"), box, "box/"))
-        assert (code, "column name" in said) == (2, True), name
+        code, _, output = add(capsys, zipped(Path("bad.zip"), box, "box/"))
+        assert (code, "column name" in output) == (2, True), name
     (box / "machine.csv").write_text(machine)
     for model in ("a\x1b[2Jb", "c\u202ed"):
         MachineFolder(Path(), "", box).put_run(run(model), samples(2, model))
     (box / "SHA256SUMS").write_text("0000  \x1b]0;title\x07runs.csv\n")
-    code, said, _ = add(capsys, named(Path("box.zip"), "box/\x1b[31mplot"))
+    code, output, _ = add(capsys, named(Path("box.zip"), "box/\x1b[31mplot"))
     assert code == 0
-    assert "\\x1b[2J" in said
+    assert "\\x1b[2J" in output
     assert main(["show", "--data", str(DATA)]) == 0
-    shown = capsys.readouterr().out
-    assert "\\x1b[2J" in shown
-    assert all(line.isprintable() for line in shown.split("\n"))
+    table = capsys.readouterr().out
+    assert "\\x1b[2J" in table
+    assert all(line.isprintable() for line in table.split("\n"))
 
 
 def test_many_copies_are_one_line(capsys, box):
     zips = [zipped(Path(f"pupil{number}.zip"), box) for number in range(6)]
     (box / "samples.csv").write_text((box / "samples.csv").read_text().replace("0.1,", "0.75,"))
     assert add(capsys, box)[0] == 0
-    code, said, _ = add(capsys, *zips)
+    code, output, _ = add(capsys, *zips)
     assert code == 0
-    (line,) = [line for line in said.splitlines() if line.startswith("Mind")]
+    (line,) = [line for line in output.splitlines() if line.startswith("Mind")]
     assert line.endswith("copies: pupil0, pupil1, pupil2, pupil3, pupil4 and 1 more")  # and not box
 
 

@@ -19,7 +19,7 @@ STEPS = 3
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder with the tables kept by hand alone, and no measurement."""
+    """A folder with curated tables and no measurement."""
     (tmp_path / "data").mkdir()
     for name in ("chips.csv", "flop_per_cycle.csv"):
         shutil.copy(ROOT / "data" / name, tmp_path / "data")
@@ -29,7 +29,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(here, capsys):
-    """Run a command, and return what it prints."""
+    """Run a command and return its output."""
 
     def run(words, code=0):
         capsys.readouterr()
@@ -62,9 +62,9 @@ def test_a_trace_from_its_import_to_the_paper(here, run, shapes):
     printed = run("import-trace t.json --name net")
     assert ("record_shapes=True" in printed) != shapes
     assert "net" in run("show")
-    shown = json.loads(run("trace nvidia-h100-sxm-net --json"))
-    assert {part["name"]: part["time_s"] for part in shown["kinds"]} == pytest.approx(planned["kinds"])
-    assert [part["counted_s"] > 0 for part in shown["kinds"]] == [shapes, shapes]
+    timed = json.loads(run("trace nvidia-h100-sxm-net --json"))
+    assert {part["name"]: part["time_s"] for part in timed["kinds"]} == pytest.approx(planned["kinds"])
+    assert [part["counted_s"] > 0 for part in timed["kinds"]] == [shapes, shapes]
     text = run("trace nvidia-h100-sxm-net")
     assert ("989 TFLOP/s in bf16" in text) == shapes  # the peak behind the share of the roof
     paper = papers.load(here / "data", ROOT / "bib" / "references.bib")
@@ -98,15 +98,15 @@ NCU = [
 ]
 
 
-def test_counters_of_a_gpu_of_which_only_the_name_is_known(here, run):
+def test_counters_of_a_gpu_with_a_name_and_nothing_else(here, run):
     (here / "ncu.csv").write_text("\n".join(NCU))
     words = "import-ncu ncu.csv --model alexnet --batch 1 --device-name 'NVIDIA T4'"
     assert "--phase" in run(words, code=2)  # which phase was counted is asked, not guessed
     assert "lts__t_bytes.sum" in run(f"{words} --phase inference")  # missing, by its name
-    shown = run("show")
-    assert "NVIDIA T4" in shown
-    assert "60.0 MB" in shown
-    assert "None" not in shown
+    listed = run("show")
+    assert "NVIDIA T4" in listed
+    assert "60.0 MB" in listed
+    assert "None" not in listed
     shutil.copytree(ROOT / "data" / "workload", here / "data" / "workload")  # alexnet is counted there
     paper = papers.load(here / "data", ROOT / "bib" / "references.bib")
     machine = costs.counter_machine(paper)

@@ -1,13 +1,13 @@
 """A GPU that is not there: NVML, torch's CUDA device and profiler, Triton, ncu and its time, for tests of all that.
 
 Nothing in ``measure/`` knows of it. ``environment(machine)`` is for programs: every Python process started with these
-variables, and all that it starts, finds the GPUs of one of ``catalogue.MACHINES``. ``pretend`` is for tests of what
-asks NVML alone, in this process.
+variables, and all that it starts, finds the GPUs of one of ``catalogue.MACHINES``. ``pretend`` is for tests of
+questions to NVML alone, in this process.
 
-It shows that the program finds a device, measures on it and stores what it measured. It does not show values (its
-tensors have none), foreach optimisers and autocast (torch chooses by a tensor's device, and these are on meta), a
-GradScaler that skips steps, cuDNN, the rounding of the allocator, work beside work, and models that read their
-tensors. Latencies of less than some 10 ms are those of this host's operators.
+It shows that the program finds a device, measures on it and stores the results. It does not show values (its tensors
+have none), foreach optimisers and autocast (torch chooses by a tensor's device, and these are on meta), a GradScaler
+that skips steps, cuDNN, the rounding of the allocator, concurrent work, and models that read their tensors. Latencies
+below some 10 ms are the host's.
 """
 
 import os
@@ -18,19 +18,19 @@ from helpers.gpu import nvml
 from helpers.gpu.catalogue import MACHINES
 from helpers.places import ROOT, TESTS
 
-VARIABLE = "ROOFWRIGHT_TEST_GPU"  # the name of the machine whose GPUs a process has
-PYTHON = "ROOFWRIGHT_TEST_PYTHON"  # the Python that ``bin/ncu`` is a program of
+VARIABLE = "ROOFWRIGHT_TEST_GPU"  # names the machine with a process's GPUs
+PYTHON = "ROOFWRIGHT_TEST_PYTHON"  # the Python of ``bin/ncu``
 CUDA_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def environment(machine, variables=None):
     """The environment of a program that has the GPUs of a machine, with these variables besides."""
-    kept = {name: value for name, value in os.environ.items() if name not in CUDA_VARIABLES}
+    others = {name: value for name, value in os.environ.items() if name not in CUDA_VARIABLES}
     here = Path(__file__).parent
     python_path = os.pathsep.join(map(str, [here / "site", ROOT, TESTS]))
     path = os.pathsep.join([str(here / "bin"), os.environ["PATH"]])
     own = {"PYTHONPATH": python_path, "PATH": path, PYTHON: sys.executable, VARIABLE: machine}
-    return {**kept, **own, **(variables or {})}
+    return {**others, **own, **(variables or {})}
 
 
 def here():

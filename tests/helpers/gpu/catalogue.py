@@ -1,9 +1,9 @@
-"""The GPUs that tests stand in for: what the driver says of each, what torch says, and how fast it is.
+"""The GPUs of the double: the driver's answers, torch's answers, and the speed of each.
 
-These are inputs of tests and no data: what is "measured" on them shows that the program works, and nothing of a chip.
+These are inputs of tests and no data: "measurements" on them show that the program works, and nothing of a chip.
 Names, memory, multiprocessors and caches are as nvidia-smi and ``torch.cuda.get_device_properties`` print them where a
-comment says so. Peaks, bandwidths and power are those of the datasheets in ``data/chips.csv``, or near them: they only
-have to tell milliseconds from seconds.
+comment says so. Peaks, bandwidths and power are near the datasheets in ``data/chips.csv``: they only have to tell
+milliseconds from seconds.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ DRIVER = "000.00 (test double)"  # the driver's version: no table that the paper
 
 @dataclass(frozen=True, eq=False)
 class Gpu:
-    """A GPU, or a slice of one (NVIDIA's MIG device), whose UUID begins with ``MIG-``.
+    """A GPU, or a slice of one (NVIDIA's MIG device) with a UUID that begins with ``MIG-``.
 
     ``memory_byte`` is NVML's answer, None for a GPU that shares the system's memory; ``torch_memory_byte`` lacks the
     driver's own part. A ``sliced`` GPU is in MIG mode. NVML does not support the questions ``untold`` (names without
@@ -52,9 +52,9 @@ class Machine:
     def seen_by_cuda(self, environment):
         """The devices that CUDA shows to a process with these environment variables, in its order.
 
-        The rules are those of the CUDA C++ programming guide ("CUDA Environment Variables"): fastest first unless the
+        The rules come from the CUDA C++ programming guide ("CUDA Environment Variables"): fastest first unless the
         bus decides; numbers, or as much of a UUID as tells it from the others; nothing from the first invalid name on.
-        For slices they are those of NVIDIA's MIG user guide ("Device Enumeration"): a process sees one slice at most,
+        For slices they come from NVIDIA's MIG user guide ("Device Enumeration"): a process sees one slice at most,
         and where it sees one, no whole GPU.
         """
         gpus = list(self.gpus)
@@ -74,7 +74,7 @@ class Machine:
         return [gpu for gpu in found if gpu.is_slice][:1] or found
 
 
-# What is a board's and no slice's: the least that a driver may tell of a slice.
+# Properties of a board and not of a slice, which a driver may leave out for a slice.
 WHOLE_BOARD = frozenset(
     {"PciInfo", "MigMode", "ClockInfo", "Temperature", "PowerUsage", "TotalEnergyConsumption"}
     | {"CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "UtilizationRates", "PersistenceMode"}
@@ -122,7 +122,7 @@ H100 = Gpu(
     },
     byte_per_s=3938e9, clock_mhz=1785, power_w=400,
 )  # fmt: skip
-# Beside a two hundredth of an H100 the host takes no time, however busy it is.
+# Compared with a two hundredth of an H100 the host takes no time, however busy it is.
 SLOW = replace(
     H100, byte_per_s=H100.byte_per_s / 1000, flop_per_s={name: peak / 200 for name, peak in H100.flop_per_s.items()}
 )

@@ -1,8 +1,8 @@
 """Nsight Compute on a GPU that is not there: ``python -m helpers.gpu.ncu``, which ``bin/ncu`` starts.
 
 It runs the program, which leaves the kernels that it launched between cudaProfilerStart and cudaProfilerStop in a file,
-and writes what the counters of a GPU of that compute capability would say of each. Arithmetic at 16 bits and in TF32 is
-the tensor cores', other is that of multiply-adds.
+and writes the counters of a GPU of that compute capability. Arithmetic at 16 bits and in TF32 is the tensor cores';
+the rest is multiply-adds.
 """
 
 import csv
@@ -34,7 +34,7 @@ TENSOR = {
 
 
 class Counting:
-    """What lies between the marks of CUDA's profiler in the program: the kernels go into the file, if there is one."""
+    """Writes the kernels between the marks of CUDA's profiler to the file, if there is one."""
 
     def __init__(self):
         self._kernels = []
@@ -54,7 +54,7 @@ class Counting:
 
 
 def counted(gpu, kernel):
-    """What a GPU counts of a kernel, by the names of all its metrics."""
+    """A kernel's counters by the names of all metrics."""
     tensor = TENSOR.get(gpu.capability[0])
     operations = {each: tensor.format(each) for each in ("tf32", "bf16", "fp16")} if tensor else {}
     others = [name.replace("fma", other) for name in MULTIPLY_ADDS.values() for other in ("fma", "add", "mul")]
@@ -70,19 +70,19 @@ def counted(gpu, kernel):
     return values
 
 
-def write(path, gpu, kernels, asked):
+def write(path, gpu, kernels, metrics):
     """Write the page of raw values."""
     about = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Device", "CC")
     capability = ".".join(map(str, gpu.capability))
     with path.open("w", newline="") as file:
         file.write("==PROF== Connected to process 1\n")
         rows = csv.writer(file, quoting=csv.QUOTE_ALL)
-        rows.writerow([*about, *asked])
-        rows.writerow([*("" for _ in about), *(UNITS.get(name, "") for name in asked)])
+        rows.writerow([*about, *metrics])
+        rows.writerow([*("" for _ in about), *(UNITS.get(name, "") for name in metrics)])
         for number, kernel in enumerate(kernels):
             values = counted(gpu, kernel)
             where = [number, 1, "python", "host", kernel.name, 1, 7, 0, capability]
-            rows.writerow([*where, *(values.get(name, "n/a") for name in asked)])
+            rows.writerow([*where, *(values.get(name, "n/a") for name in metrics)])
 
 
 def main(words):

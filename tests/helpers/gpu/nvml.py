@@ -1,4 +1,4 @@
-"""NVML without a driver: the answers of a machine's GPUs to those of its questions that the program asks."""
+"""NVML without a driver: the answers of a machine's GPUs to the program's questions."""
 
 from ctypes import c_uint
 from functools import partial
@@ -15,7 +15,7 @@ def _memory(gpu):
 
 
 def _energy_mj(gpu):
-    """What was used since the clock began: idle always, and up to the full power at work."""
+    """The energy since the clock began: idle power always, full power at work."""
     return round((IDLE_W * STREAM.now_ns() + (gpu.power_w - IDLE_W) * STREAM.worked_ns) * 1e-6)
 
 
@@ -39,15 +39,15 @@ ANSWERS = {  # by the question's name without ``nvmlDeviceGet``; None is Not Sup
 
 
 def answers(machine, pynvml):
-    """What takes the place of the functions of ``pynvml``, by their names. Handles are the GPUs themselves."""
+    """The functions of ``pynvml`` by their names. Handles are the GPUs themselves."""
 
     def error(name):
         return pynvml.NVMLError(getattr(pynvml, f"NVML_ERROR_{name}"))
 
     def ask(question, gpu, *_details):
-        if question in gpu.untold or (told := ANSWERS[question](gpu)) is None:
+        if question in gpu.untold or (value := ANSWERS[question](gpu)) is None:
             raise error("NOT_SUPPORTED")
-        return told
+        return value
 
     def slice_of(gpu, index):
         if gpu.sliced is None or index >= len(gpu.sliced):

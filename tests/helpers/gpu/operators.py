@@ -1,10 +1,10 @@
-"""What operators do on a GPU that is not there: nothing, in about the time that they would take.
+"""Operators on a GPU that is not there: they do nothing, in about the time that they would take.
 
 A tensor "on cuda" lies on torch's meta device: it has a shape and no memory. Every operator of such tensors adds to the
 stream the time of its FLOP or of its bytes, whichever is longer, and its outputs count as memory until they are freed.
 
-What torch computes from numbers that a program writes down (``torch.tensor``, ``torch.arange``) stays on the CPU until
-it meets a tensor of the device: networks such as RegNet read widths out of small tensors while they are built.
+Tensors from numbers in a program (``torch.tensor``, ``torch.arange``) stay on the CPU until they meet a tensor of the
+device: networks such as RegNet read widths out of small tensors while they are built.
 """
 
 import weakref
@@ -18,7 +18,7 @@ from helpers.gpu.stream import STREAM, Kernel
 
 aten = torch.ops.aten
 
-LAUNCH_NS = 3_000  # what a kernel takes at least
+LAUNCH_NS = 3_000  # the least time of a kernel
 PRECISIONS = {
     torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8", torch.int8: "int8"
 }  # fmt: skip
@@ -62,7 +62,7 @@ class Ledger:
 
 
 class Operators(TorchDispatchMode):
-    """Takes every operator of this thread: those of the device are done here, all others as they are."""
+    """Takes every operator of this thread: operators of the device are done here, all others as usual."""
 
     def __init__(self, gpu):
         super().__init__()
@@ -74,7 +74,7 @@ class Operators(TorchDispatchMode):
         return False  # else the first operator imports all of torch.compile
 
     def begin(self):
-        """Stand at the bottom of this thread's modes, for as long as it lives."""
+        """Enter at the bottom of this thread's modes, for as long as it lives."""
         # As FakeTensorMode does where there is no GPU: torch.tensor(..., device=...) dispatches its copy to the device.
         torch._C._set_only_lift_cpu_tensors(True)
         self.__enter__()
@@ -122,7 +122,7 @@ class Operators(TorchDispatchMode):
         return Kernel(f"{name}_{precision}", precision, flop, read_byte, written_byte, time_ns)
 
     def _precision(self, tensors):
-        """The type that the tensors have, or by which the device computes with it."""
+        """The tensors' type, or the device's type for computing with it."""
         types = [tensor.dtype for tensor in tensors if tensor.is_floating_point() or tensor.dtype in PRECISIONS]
         kinds = [PRECISIONS.get(dtype, "fp32") for dtype in types]
         precision = kinds[0] if kinds else "fp32"
@@ -132,7 +132,7 @@ class Operators(TorchDispatchMode):
 
 
 def _on_meta(tensor):
-    """Move what is still on the CPU beside the device's tensors, but for single numbers, which kernels take so."""
+    """Move tensors of the CPU to the device, except single numbers, which kernels take as they are."""
     return tensor.to("meta") if tensor.device.type == "cpu" and tensor.ndim else tensor
 
 
@@ -146,7 +146,7 @@ def _leaves_device(func, args, device):
 
 
 def _read(func, args, kwargs):
-    """What the host reads from the device: zeros."""
+    """The host reads zeros from the device."""
     if func.overloadpacket is aten.copy_:
         return args[0].zero_()
     zeros = torch.zeros(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype, device="cpu")

@@ -1,7 +1,7 @@
 """torch's profiler on a GPU that is not there: it sees the operators of the host as ever, and the kernels they launch.
 
 While it records, each launch opens a range on the host's timeline. In the exported trace the range is a call of CUDA's
-runtime, and what this double did to launch is gone: the call is in the operator around it, and leads to the kernel.
+runtime, without the double's own work: the call is in the operator around it, and leads to the kernel.
 """
 
 import json
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from helpers.gpu.stream import STREAM
 
-LAUNCH = "launch "  # what the name of such a range begins with; the kernel's number follows
-MODE = "PythonDispatchMode"  # the event in which ``helpers.gpu.operators`` takes an operator's place
+LAUNCH = "launch "  # the prefix of such a range; the kernel's number follows
+MODE = "PythonDispatchMode"  # the event of ``helpers.gpu.operators`` in an operator's place
 
 
 class Kernels:
-    """The kernels that are launched while a profile records, with the time at which each begins on the device (ns)."""
+    """The kernels of a profile, with their start times on the device (ns)."""
 
     def __init__(self):
         self._began_ns = STREAM.now_ns()
@@ -28,7 +28,7 @@ class Kernels:
 
 
 def with_kernels(events, kernels, unseen):
-    """A trace's events as they are on a GPU, of whose kernels the profiler does not see the first so many.
+    """A trace's events as on a GPU, without the first ``unseen`` kernels.
 
     Within ``MODE`` only the operators stay that an operator is taken apart into: each holds a ``MODE`` of its own.
     """

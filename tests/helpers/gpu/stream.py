@@ -1,9 +1,9 @@
 """The time of a GPU that is not there: the host's is real, the device's passes at once.
 
-An operator adds its time to what the stream has to do. Who waits for the stream does not wait: the clock is put
-forward to the moment at which the stream is done. So a round lasts about as long as its calls take on the host alone,
-and reads as if the device had worked. Only ``time.perf_counter``, ``time.perf_counter_ns`` and ``time.sleep`` know of
-it; ``time.monotonic``, which budgets and limits are kept by, stays real.
+An operator adds its time to the work of the stream. Waiting for the stream puts the clock forward to the end of its
+work. So a round lasts about as long as its calls take on the host alone, and reads as if the device had worked. Only
+``time.perf_counter``, ``time.perf_counter_ns`` and ``time.sleep`` follow it; ``time.monotonic``, the clock of budgets
+and limits, stays real.
 """
 
 import threading
@@ -15,7 +15,7 @@ _real_ns, _real_sleep = time.perf_counter_ns, time.sleep
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel's name, what it computes and moves, and how long it takes."""
+    """A kernel: its name, work and time."""
 
     name: str
     precision: str

@@ -1,6 +1,6 @@
-"""torch's CUDA device without a GPU: the functions of ``torch.cuda`` that the program calls, answered for a machine.
+"""torch's CUDA device without a GPU: the functions of ``torch.cuda`` that the program calls, for a machine.
 
-What the tensors do is in ``operators``; that begins when a process chooses its device.
+``operators`` takes over the tensors when a process chooses its device.
 """
 
 import os
@@ -20,7 +20,7 @@ class Event:
         self._at_ns = STREAM.mark_ns()
 
     def elapsed_time(self, end):
-        """The milliseconds between two marks. Raises what torch raises where one is not reached."""
+        """The milliseconds between two marks. Raises torch's error if one is not reached."""
         if max(self._at_ns, end._at_ns) > STREAM.now_ns():
             raise RuntimeError("CUDA error: device not ready")
         return (end._at_ns - self._at_ns) / 1e6

@@ -1,7 +1,4 @@
-"""Triton's kernels without a GPU: a launch compiles nothing, and adds to the stream the time of what it would do.
-
-Where Triton is not installed the machine is one without it.
-"""
+"""Triton's kernels without a GPU: a launch compiles nothing, and adds its time to the stream."""
 
 from helpers.gpu.stream import STREAM, Kernel
 

@@ -16,7 +16,7 @@ WRITING = ("os.rename", "os.mkdir", "os.remove", "os.truncate", "os.link", "os.s
 
 
 class After(MetaPathFinder):
-    """Calls what a module's name stands for, once that module has been imported."""
+    """Calls a function for each of some modules, once it has been imported."""
 
     def __init__(self, calls):
         self._calls, self._is_asking = calls, False
@@ -40,7 +40,7 @@ class After(MetaPathFinder):
 
 
 def refuse(event, arguments):
-    """Keep what no GPU measured out of the data that the paper is made from."""
+    """Keep invented measurements out of the data of the paper."""
     if event == "open":
         path, mode, flags = arguments
         paths = [path] if set(mode or "") & set("wax+") or flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) else []
