@@ -1,9 +1,9 @@
-"""The figures' charts follow Altair's schema."""
+"""Every figure is valid by Vega-Lite's schema."""
 
 from importlib import import_module
 
-import altair as alt
 import pytest
+from altair.vegalite.v6.schema import core
 from helpers.world import world
 
 from report import display
@@ -23,6 +23,12 @@ def figures():
 
 
 FIGURES = dict(figures())
+KINDS = {
+    "layer": core.TopLevelLayerSpec, "concat": core.TopLevelConcatSpec, "hconcat": core.TopLevelHConcatSpec,
+    "vconcat": core.TopLevelVConcatSpec, "facet": core.TopLevelFacetSpec, "repeat": core.TopLevelRepeatSpec,
+    "mark": core.TopLevelUnitSpec,
+}  # fmt: skip
+"""The schema of a chart by its distinctive key. Trying all schemas takes six times as long."""
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -31,4 +37,6 @@ def test_a_figure_is_valid(name):
         chart = FIGURES[name](world())
     except display.Missing:
         pytest.skip("the small paper has no data for it")
-    alt.Chart.from_dict(specified(chart), validate=True)  # raises SchemaValidationError
+    chart = specified(chart)
+    (kind,) = (kind for key, kind in KINDS.items() if key in chart)
+    kind.validate(chart)  # raises SchemaValidationError
