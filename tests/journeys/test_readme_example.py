@@ -27,6 +27,7 @@ def counted(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_network_that_saves_nothing_has_facts_and_a_page(counted, capsys):
     assert main(["why", "training"]) == 0
     output = capsys.readouterr().out

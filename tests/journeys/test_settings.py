@@ -160,6 +160,7 @@ def test_measuring_a_network_at_hand_restores_the_users_settings(monkeypatch):
             return super().forward(x)
 
     monkeypatch.setattr(model_verb.roofs, "measure", roof)
+    monkeypatch.setattr(model_verb, "ROUND_SAMPLING", HASTY)
     model_verb._roof.cache_clear()
     for name in ("torch.backends.cudnn.benchmark", "torch.get_deterministic_debug_mode()"):
         exec(SETTING[name])

@@ -5,7 +5,7 @@ import re
 
 import pypandoc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report.markdown import escape, number, quoted, washed
@@ -32,6 +32,7 @@ def flat(text):
     return " ".join(washed(text).split())
 
 
+@settings(max_examples=10)
 @given(TEXTS)
 def test_an_escaped_text_is_a_paragraph_of_that_text(texts):
     """Its apostrophes are curly, as a printer sets them."""
@@ -40,6 +41,7 @@ def test_an_escaped_text_is_a_paragraph_of_that_text(texts):
     assert [plain(block) for block in document(["0", *map(escape, texts)])] == ["0", *expected]
 
 
+@settings(max_examples=10)
 @given(TEXTS)
 def test_a_quoted_text_is_the_value_of_its_attribute(texts):
     spans = [block["c"][0] for block in document(f"[x]{{key={quoted(text)}}}" for text in texts)]

@@ -54,6 +54,7 @@ def test_gaps_of_an_answer_are_measured_once_and_stored(tmp_path, capsys, monkey
     assert [run.round for run in folder.rows(Run)] == [0]
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_only_what_the_answer_lacks_is_planned(tmp_path):
     words = [OWN, "--data", str(tmp_path), "--device", "cpu", "--batch-sizes", "1", "8", "--precisions", "fp32", "bf16"]
     request, _ = make_request(parser_of("model").parse_args(words))
