@@ -32,10 +32,7 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marker
 def pytest_collection_modifyitems(items):
-    """Start with the slow tests, so that no worker is left with one of them at the end.
-
-    A test that needs a browser or the whole paper is one of them.
-    """
+    """Start with the slow tests, so that none is left at the end. Tests of a browser or the whole paper are slow."""
     for item in items:
         if item.get_closest_marker("browser") or {"site", "launch"} & set(item.fixturenames):
             item.add_marker("slow")
@@ -44,7 +41,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Fail a test for a GPU that skips, where ROOFWRIGHT_REQUIRE_GPU is set: there nothing stays untested unseen."""
+    """Fail a test for a GPU that skips if ROOFWRIGHT_REQUIRE_GPU is set."""
     report = yield
     problem = call.excinfo and call.excinfo.value
     is_of_gpu = item.get_closest_marker("gpu") is not None
@@ -55,7 +52,7 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
-    """Makes a folder once for all workers: ``make(folder)`` is called by the first that asks for ``name``."""
+    """Makes a folder once for all workers: the first that needs ``name`` calls ``make(folder)``."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # all workers'
@@ -74,7 +71,7 @@ def shared(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def site(shared):
-    """The paper of the committed data: rendered before, in ROOFWRIGHT_SITE, or by the first worker that asks."""
+    """The paper of the committed data, from ROOFWRIGHT_SITE or rendered once for all workers."""
     command = [sys.executable, "-m", "report", "--engine", "embedded", "--out"]
     rendered = os.environ.get("ROOFWRIGHT_SITE")
     return Path(rendered or shared("site", lambda out: subprocess.run([*command, out], cwd=ROOT, check=True)))
@@ -82,17 +79,17 @@ def site(shared):
 
 @pytest.fixture(scope="session", autouse=True)
 def strict():
-    """What cannot be computed fails a test: no sentence stands for it."""
+    """A figure that cannot be computed fails a test; no placeholder takes its place."""
     with in_environment({failures.STRICT: "1"}):
         yield
 
 
 @pytest.fixture
 def golden(request, monkeypatch):
-    """Compares what a command prints with a file: ``golden("show", text)`` with tests/golden/show.txt.
+    """Compares output with a file: ``golden("show", text)`` with tests/golden/show.txt.
 
-    ``pytest --overwrite`` writes the files anew; git shows the change. Long fractions are rounded to six digits: the
-    last ones depend on a machine's arithmetic.
+    ``pytest --overwrite`` writes the files anew; git shows the change. Long fractions are rounded to six digits, as the
+    last ones depend on the machine.
     """
     for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
@@ -110,23 +107,23 @@ def golden(request, monkeypatch):
 
 @pytest.fixture
 def untuned(monkeypatch):
-    """No variable tunes torch's libraries, whatever is set where the tests run."""
+    """Unset all variables that tune torch's libraries."""
     for name in (*SPEED, *PRECISION):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def roof(monkeypatch):
-    """Times a network at hand for a moment, under a roof that bends at 10 FLOP/B; the precisions it is asked for."""
-    asked, moment = [], Sampling(target=1, block_s=0.001, trend=1, trend_s=0, least_s=0, limit_s=0.1)
+    """Times a network at hand for a moment under a roof with its ridge at 10 FLOP/B; returns the roofs' precisions."""
+    precisions, moment = [], Sampling(target=1, block_s=0.001, trend=1, trend_s=0, least_s=0, limit_s=0.1)
     monkeypatch.setattr(model, "ROUND_SAMPLING", moment)
-    monkeypatch.setattr(model, "_roof", lambda _, precision: asked.append(precision) or Roof({"fp32": 1e12}, 1e11))
-    return asked
+    monkeypatch.setattr(model, "_roof", lambda _, precision: precisions.append(precision) or Roof({"fp32": 1e12}, 1e11))
+    return precisions
 
 
 @pytest.fixture(scope="module")
 def forked_workers():
-    """Fork the server of measuring processes from one that has imported torch, which takes seconds."""
+    """Fork measuring processes from a server that has imported torch; importing it takes seconds."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["torch", "torchvision"])
     with pytest.MonkeyPatch.context() as patch:

@@ -14,7 +14,7 @@ ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEP = ACTION["runs"]["steps"][-1]
 
 ROOFWRIGHT = f"""#!/bin/sh
-# The real commands, where nothing is measured but short sleeps, or nothing at all
+# The real commands, but they measure short sleeps or nothing
 shift
 echo "$(basename "$PWD") $*" >> "$CALLS"
 case "$(basename "$PWD") $*" in "base "*--plan*mine:new*) exit 2;; esac
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the action
 
 @pytest.fixture
 def act(tmp_path):
-    """Run the last step in a shallow clone of two commits, with these inputs; return what it did."""
+    """Run the last step in a shallow clone of two commits, with these inputs; return the finished process."""
     origin, programs, temporary = tmp_path / "origin", tmp_path / "bin", tmp_path / "runner"
     for folder in (origin, programs, temporary):
         folder.mkdir()
@@ -49,7 +49,7 @@ def act(tmp_path):
             subprocess.run([*GIT, origin, "switch", "--quiet", "main"], check=True)
         clone = ["git", "clone", "--quiet", "--depth", "1", "--branch", branch, origin.as_uri(), tmp_path / "project"]
         subprocess.run(clone, check=True)
-        variables = {name.replace("-", "_").upper(): said.get("default") for name, said in ACTION["inputs"].items()}
+        variables = {name.replace("-", "_").upper(): each.get("default") for name, each in ACTION["inputs"].items()}
         head = [*GIT, origin, "rev-parse", "HEAD~1"]
         base = subprocess.run(head, capture_output=True, text=True, check=True).stdout
         variables |= {"MODELS": "alexnet vgg11", "BASE": base.strip(), "RUNNER_TEMP": str(temporary)} | inputs
@@ -64,17 +64,17 @@ def act(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "code", "said"),
+    ("inputs", "code", "error"),
     [
         pytest.param({"REGRESSION": "900%", "ROUNDS": "2"}, 0, "", marks=pytest.mark.slow),
         ({"REGRESSION": "much", "NOT_MEASURED": "yes"}, 2, "--fail-on-regression: 'much'"),
     ],
 )
-def test_both_commits_are_measured_and_compared_in_the_summary(act, tmp_path, inputs, code, said):
+def test_both_commits_are_measured_and_compared_in_the_summary(act, tmp_path, inputs, code, error):
     """It runs in a project's shallow clone, against the commit before its last."""
     done = act(**inputs)
     assert done.returncode == code, done.stderr
-    assert said in done.stderr
+    assert error in done.stderr
     summary = (tmp_path / "summary.md").read_text()
     for model in ("alexnet", "vgg11") if code == 0 else ():
         assert f"| {model} | 1 | fp32 | inference | eager |" in summary

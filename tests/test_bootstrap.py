@@ -1,4 +1,4 @@
-"""What sets the environment up: its complaints, and what it shows of pip's lines. Nothing is installed."""
+"""The setup of the environment: its complaints, and its summary of pip's lines. Nothing is installed."""
 
 import ast
 import io
@@ -12,21 +12,21 @@ import bootstrap
 
 
 @pytest.mark.parametrize(
-    ("version", "missing", "said"),
+    ("version", "missing", "message"),
     [
         ((3, 9, 2), None, "Python 3.11 or later, and /bin/python3 is 3.9;"),
         ((3, 12, 1), "ensurepip", "sudo apt install python3.12-venv"),
         ((3, 12, 1), "venv", "sudo apt install python3.12-venv"),
     ],
 )
-def test_a_python_that_will_not_do_is_one_sentence(monkeypatch, capsys, version, missing, said):
+def test_a_python_that_will_not_do_is_one_sentence(monkeypatch, capsys, version, missing, message):
     python = SimpleNamespace(version_info=version, executable="/bin/python3", stderr=sys.stderr)
     monkeypatch.setattr(bootstrap, "sys", python)
     monkeypatch.setattr(bootstrap.importlib.util, "find_spec", lambda name: None if name == missing else object())
     assert bootstrap.main(".venv", ".") == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert said in error
+    assert message in error
     ast.parse((ROOT / "bootstrap.py").read_text("utf-8"), feature_version=(3, 7))  # or it could not complain
 
 
@@ -59,7 +59,7 @@ def test_large_packages_are_named_and_small_ones_added_up(tmp_path, capsys):
     assert bootstrap.size_mb(str(tmp_path)) == pytest.approx(12.0, abs=0.01)
 
 
-def test_what_pip_could_not_install_is_said_with_its_errors(tmp_path, monkeypatch, capsys):
+def test_a_failed_install_shows_the_errors_of_pip(tmp_path, monkeypatch, capsys):
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\necho "Collecting all"\necho "ERROR: no such thing" >&2\nexit 1\n')

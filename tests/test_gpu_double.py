@@ -26,19 +26,19 @@ CONVOLUTIONS = 26
 
 
 def run(machine, *arguments, **variables):
-    """Run a program on a machine of the catalogue; return what it answered."""
+    """Run a program on a machine of the catalogue; return the finished process."""
     command, given = [sys.executable, *map(str, arguments)], environment(machine, variables)
     return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=600)
 
 
 def measure(machine, data, *flags, precisions=("fp32",), models=("squeezenet1_0",), rounds=3, **variables):
-    """Measure a GPU into a cache; return the folder of its tables, and what was said.
+    """Measure a GPU into a cache; return the folder of its tables, and standard error.
 
-    It takes no more of a busy host's time than to see the device's. Each round starts processes, which import torch.
+    Few and short rounds suffice to see the device's time. Each round starts processes, which import torch.
     """
-    what = ["--device", "cuda", "--models", *models, "--precisions", *precisions, "--variants", "eager"]
+    selection = ["--device", "cuda", "--models", *models, "--precisions", *precisions, "--variants", "eager"]
     short = ["--target", "50%", "--max-rounds", rounds, "--data", data]
-    answer = run(machine, "-m", "measure", *what, *short, *flags, **variables)
+    answer = run(machine, "-m", "measure", *selection, *short, *flags, **variables)
     assert answer.returncode == 0, answer.stderr + answer.stdout
     (name,) = machine_names(data)
     return MachineFolder(data, name), answer.stderr
@@ -46,16 +46,16 @@ def measure(machine, data, *flags, precisions=("fp32",), models=("squeezenet1_0"
 
 @pytest.fixture(scope="module")
 def data(shared):
-    """What a quick run of two models, and a look into one of them, measure on a T4.
+    """The tables of a quick run of two models on a T4, and of a look into one of them.
 
-    CUDA would count the H100 beside it first, the driver counts the T4 first.
+    CUDA would count the machine's H100 first, the driver counts the T4 first.
     """
-    asked = ["--quick", "--sections", "workload", "roofs", "inference"]
+    quick = ["--quick", "--sections", "workload", "roofs", "inference"]
     look = ["--batch-sizes", 64, "--sections", "training", "operators", "hardware-counters"]
 
     def make(data):
         shutil.copytree(ROOT / "data", data, ignore=shutil.ignore_patterns("machines"))
-        for flags, models, rounds in ((asked, ("alexnet", "squeezenet1_0"), 3), (look, ("squeezenet1_0",), 1)):
+        for flags, models, rounds in ((quick, ("alexnet", "squeezenet1_0"), 3), (look, ("squeezenet1_0",), 1)):
             measure("t4-and-h100", data, *flags, models=models, rounds=rounds, CUDA_DEVICE_ORDER="FASTEST_FIRST")
 
     return shared("t4", make)
@@ -123,7 +123,7 @@ def test_a_profile_has_each_modules_kernels_and_is_a_trace_too(data, t4, phase, 
     assert sum(row.time_s for row in trace.operators) / 3 == pytest.approx(sum(row.time_s for row in kernels), rel=1e-6)
 
 
-def test_hardware_counters_count_what_the_layers_ask_for(t4):
+def test_hardware_counters_count_the_work_of_the_layers(t4):
     profiles = {(row.phase, row.status, row.capability) for row in t4.rows(records.HardwareCounterProfile)}
     assert profiles == {(phase, "ok", "7.5") for phase in ("inference", "step")}
     counters = of_squeezenet(t4.rows(records.KernelCounters), 64, "inference")
@@ -137,7 +137,7 @@ FIGURES = {
     "fig-roofs", "fig-gap", "fig-latency-here", "fig-throughput", "fig-ratios", "fig-pies", "fig-training-steps",
     "fig-training-kernels", "fig-training-counters",
 }  # fmt: skip
-"""Those that a GPU's measurements fill."""
+"""The figures that a GPU's measurements fill."""
 
 
 def test_the_paper_of_a_gpu_has_its_figures_and_its_shape(data, tmp_path):
@@ -152,16 +152,16 @@ def test_the_paper_of_a_gpu_has_its_figures_and_its_shape(data, tmp_path):
 
 def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
     flags = ["--sections", "inference", "--batch-sizes", 2, 64, "-v"]
-    folder, said = measure("a100-slice", tmp_path, *flags, rounds=2)
+    folder, log = measure("a100-slice", tmp_path, *flags, rounds=2)
     (machine,) = folder.rows(records.Environment)
     assert (machine.name, machine.memory_byte) == ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4864 * MIB)
     assert [row.status for row in folder.rows(records.Run)] == ["ok"] * 2 * 2
     # The batch sizes of a round share a process.
-    begun = re.findall(r"measure\.run\.worker: process (\d+) is ready", said)
+    begun = re.findall(r"measure\.run\.worker: process (\d+) is ready", log)
     assert len(set(begun)) == len(begun) == 2
     for sample in of_squeezenet(folder.rows(records.Sample), 64, "inference"):
         assert sample.event_s >= least_s(A100_SLICE, "fp32", 64)
-        # The clock is the board's, whose power and energy are not the slice's.
+        # The slice has the clock of the board, but not its power and energy.
         assert (sample.clock_hz, sample.power_w, sample.energy_j) == (1410e6, None, None)
 
 
@@ -180,7 +180,7 @@ def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):
     assert {row.roof_kernel for row in roofs} == {"matmul", "fma", "stream_triad"}
     products = {row.precision for row in roofs if row.roof_kernel == "matmul"}
     assert products == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
-    # Small products take the host's time: on a busy host those of 8 bits may look slower than fp32, and large ones end.
+    # Small products take the host's time: products of 8 bits may look slower than fp32 there, and large ones end.
     ended = [row for row in roofs if "not worth their time" in (row.reason or "")]
     assert {row.precision for row in ended} <= {"fp8", "int8"}
     for row in roofs:
@@ -189,11 +189,11 @@ def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):
         assert (row.status, row.reason) == ("ok", None)
         bound_s = max(row.flop / H100.flop_per_s[row.precision], row.byte / H100.byte_per_s)
         assert row.latency_s >= 0.999 * bound_s
-        if row.roof_kernel != "matmul":  # a launch of these lasts milliseconds, beside which the host's part is small
+        if row.roof_kernel != "matmul":  # a launch of these lasts milliseconds, and the host's part is small
             assert row.latency_s < 2 * bound_s
 
 
-def test_what_a_gpu_cannot_run_is_a_row_with_the_reason(tmp_path):
+def test_a_cell_that_a_gpu_cannot_run_has_its_reason(tmp_path):
     # The first activations alone, 96 x 109 x 109 numbers of two bytes for each of 8192 images, take 18.7 GB.
     flags = ["--sections", "inference", "--batch-sizes", 1, 8192]
     folder, _ = measure("t4", tmp_path, *flags, rounds=1, precisions=["fp16", "bf16"])
@@ -206,10 +206,10 @@ def test_what_a_gpu_cannot_run_is_a_row_with_the_reason(tmp_path):
     assert "Tesla T4 has no units for bf16 (compute capability 7.5)" in reasons["unsupported"]
 
 
-def test_what_is_tested_on_a_gpu_holds_here():
+def test_the_tests_for_a_gpu_pass_on_the_double():
     files = [path for path in (TESTS / "measure").rglob("test_*.py") if "@pytest.mark.gpu" in path.read_text("utf-8")]
-    # What autocast and the scale of a loss need is not there (``helpers.gpu``); the others would be the same again.
+    # The double lacks autocast and the scale of a loss (``helpers.gpu``).
     chosen = ["-m", "gpu", "-k", "not (autocast or channels_last)"]
-    # With the variable a test for a GPU that skips fails.
+    # With this variable no test for a GPU may skip.
     answer = run("slow", "-m", "pytest", "-p", "no:cacheprovider", *chosen, *files, ROOFWRIGHT_REQUIRE_GPU="1")
     assert answer.returncode == 0, answer.stdout

@@ -39,7 +39,7 @@ needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="the steps 
 
 @needs_bash
 def test_a_strangers_text_stays_indented_and_is_cut(tmp_path):
-    """A carriage return ends a line in Markdown, and what follows would be read as Markdown."""
+    """A carriage return ends a line in Markdown, and the text after it would be Markdown."""
     (tmp_path / "answer").mkdir()
     (tmp_path / "answer/said.txt").write_bytes(b"Added x\r@everyone\x1b[31m\n" + "é".encode() * 100_000)
     (tmp_path / "gh").write_text("#!/bin/sh\ntrue\n")
@@ -58,7 +58,7 @@ def test_a_strangers_text_stays_indented_and_is_cut(tmp_path):
 
 @needs_bash
 @pytest.mark.parametrize(
-    ("body", "is_sound", "said"),
+    ("body", "is_sound", "answer"),
     [
         (f"[box.zip]({URL})\n\nA laptop.", True, "Added Chip, of 2 cores"),
         ("no file", False, "There is no zip in this issue"),
@@ -67,7 +67,7 @@ def test_a_strangers_text_stays_indented_and_is_cut(tmp_path):
         (URL.replace("github.com", "example.org"), False, "There is no zip in this issue"),
     ],
 )
-def test_a_zip_in_an_issue_becomes_a_pull_request(tmp_path, body, is_sound, said):
+def test_a_zip_in_an_issue_becomes_a_pull_request(tmp_path, body, is_sound, answer):
     origin, checked, clone, programs, sent = (tmp_path / name for name in ("origin", "check", "clone", "bin", "sent"))
     programs.mkdir()
     sent.mkdir()
@@ -97,7 +97,7 @@ def test_a_zip_in_an_issue_becomes_a_pull_request(tmp_path, body, is_sound, said
         "GIT_CONFIG_KEY_0": f"url.{origin}.insteadOf",
     }  # fmt: skip
     subprocess.run(["bash", "-c", CHECK], cwd=checked, env=variables, check=True)
-    assert said in (checked / "answer/said.txt").read_text()
+    assert answer in (checked / "answer/said.txt").read_text()
     assert ("is_sound=yes" in output.read_text()) == is_sound
     assert not list(tmp_path.rglob("injected"))
     shutil.copytree(checked / "answer", clone / "answer")
