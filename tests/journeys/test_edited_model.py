@@ -78,6 +78,7 @@ def test_an_edit_that_keeps_the_parameters_is_measured_anew(edit, tmp_path, caps
     assert "edited:net: its source changed" in measure("inference")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked_workers")
 def test_a_cluster_reports_an_edit_too(edit, tmp_path, capsys, monkeypatch):
     device, place = devices.find("cpu"), cluster.Place("here", "id", "cpu", 0, 1)
@@ -121,6 +122,7 @@ def test_an_edit_that_fails_loses_nothing(edit, tmp_path, capsys):
     assert codes(data) == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked_workers")
 def test_an_edited_configuration_is_another_network(tmp_path, capsys):
     pytest.importorskip("transformers")

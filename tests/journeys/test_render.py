@@ -25,7 +25,7 @@ from report.display import Display
 path = pathlib.Path("_figures/a.svg")
 path.parent.mkdir(exist_ok=True)
 path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text>{os.environ["WHO"]}</text></svg>')
-time.sleep(2)
+time.sleep(1)
 Display("![](_figures/a.svg){fig-alt=a}")
 ```
 """
