@@ -12,7 +12,6 @@ from measure.cache import table
 from measure.cache.folders import Folder, MachineFolder, Workloads
 from measure.domain.records import OperatorTime, Profile, Run, Sample
 from measure.domain.workload_records import Layer, Operator, Workload
-from measure.machine.processor import tuning
 from measure.run.worker import classify
 from measure.verbs import sharing
 
@@ -58,19 +57,6 @@ def test_the_texts_of_exceptions_stay_and_our_reasons_go(box, capsys, verb):
     assert main(["add-machine", "box.zip"]) == 0
     assert "holds all of this already" in capsys.readouterr().out
     assert {row.reason for row in box.rows(Run) if row.model == "a"} == {REASONS["a"][1]}
-
-
-@pytest.mark.parametrize(
-    ("value", "shared"),
-    [
-        ("prof_prefix:/home/ada/jeprof,prof:true", "MALLOC_CONF=prof_prefix:jeprof,prof:true"),
-        ("prof_prefix:/home/ada love/jeprof", "MALLOC_CONF=prof_prefix:jeprof"),
-        ("prof_prefix:C:\\\\Users\\\\ada\\\\jeprof", "MALLOC_CONF=prof_prefix:C:jeprof"),
-        ("background_thread:true", "MALLOC_CONF=background_thread:true"),
-    ],
-)
-def test_the_variables_that_tune_name_no_folders(value, shared):
-    assert tuning({"MALLOC_CONF": value}) == shared
 
 
 def forget(monkeypatch, writes):

@@ -86,8 +86,10 @@ CUT = [
 CASES = [
     *(Bad(f"report {words}", *rest) for words, *rest in FLAGS),
     *(Bad("report check --data data", *rest) for rest in [*DAMAGED, *CUT]),
+    *(Bad(f"report {verb} --data data", *CUT[0])
+      for verb in ("why machine", "figures", "--engine embedded --formats html")),
     *(Bad("measure add-machine data/machines/example-cpu --data new", *rest) for rest in CUT),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("bad", CASES, ids=[f"{bad.words[:40]}-{bad.culprit[:40]}" for bad in CASES])

@@ -80,6 +80,11 @@ def test_a_processor_says_its_vendor_family_and_model(monkeypatch, cpuinfo, numb
         ({"LD_PRELOAD": "/home/me/lib/libjemalloc.so.2:/x/liba.so"}, "LD_PRELOAD=libjemalloc.so.2,liba.so"),
         # CPUs by numactl's and glibc's syntaxes have no semicolon; a hand-typed one must not make two settings of one
         ({"KMP_AFFINITY": "granularity=fine;compact"}, "KMP_AFFINITY=granularity=fine,compact"),
+        # Paths lose their folders
+        ({"MALLOC_CONF": "prof_prefix:/home/ada/jeprof,prof:true"}, "MALLOC_CONF=prof_prefix:jeprof,prof:true"),
+        ({"MALLOC_CONF": "prof_prefix:/home/ada love/jeprof"}, "MALLOC_CONF=prof_prefix:jeprof"),
+        ({"MALLOC_CONF": "prof_prefix:C:\\\\Users\\\\ada\\\\jeprof"}, "MALLOC_CONF=prof_prefix:C:jeprof"),
+        ({"MALLOC_CONF": "background_thread:true"}, "MALLOC_CONF=background_thread:true"),
     ],
 )  # fmt: skip
 def test_the_variables_that_tune(variables, expected):
