@@ -1,6 +1,7 @@
 import pytest
 from helpers.counting import Own, by_hand, case, linear, meta, recorder, torch, total, trained
 from torch.nn import functional
+from torch.nn.attention.varlen import varlen_attn
 
 from measure.counting.attention import ATTENTION
 
@@ -127,8 +128,6 @@ def flex(query, key, value):
 
 
 def joined(query, key, value):
-    from torch.nn.attention.varlen import varlen_attn  # imports all of torch.compile
-
     starts = torch.zeros(3, dtype=torch.int32, device=query.device)
     query, key, value = (each.flatten(0, 1) for each in (query, key, value))
     return varlen_attn(query, key, value, starts, starts, 16, 16)
