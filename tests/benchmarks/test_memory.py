@@ -29,7 +29,7 @@ def test_the_outputs_of_an_operator_are_no_workspace():
 
 def test_the_peak_is_the_most_that_is_alive_at_once():
     first, second, third = Allocation(5, 0, 20), Allocation(3, 10), Allocation(4, 30, 40)
-    # From 10 to 20 there are 5 + 3, from 30 on 3 + 4. What is freed when other memory is made is not alive besides it.
+    # From 10 to 20 there are 5 + 3, from 30 on 3 + 4. Memory freed at the start of other memory does not count.
     assert peak_byte([third, second, first]) == 8
     assert peak_byte([second, third]) == 7
     assert peak_byte([Allocation(5, 0, 10), Allocation(6, 10, 20)]) == 6
