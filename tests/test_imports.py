@@ -32,10 +32,11 @@ ORDER = (
 """The rooms of ``measure``: each imports only from rooms on its left. The package itself and ``__main__`` come last."""
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    """Yield the modules that a module imports, at its top or within a function, but not for types alone."""
+def imports(tree: ast.AST, with_types: bool) -> Iterator[str]:
+    """Yield the modules that a module imports, at its top or within a function; those for types alone on request."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.expr) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+        for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, ast.expr) or (for_types and not with_types):
             continue
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "an import is absolute here"
@@ -44,7 +45,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
                 yield module if module in FILES else str(node.module)
         elif isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
-        yield from imports(node)
+        yield from imports(node, with_types)
 
 
 @cache

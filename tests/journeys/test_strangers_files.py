@@ -120,7 +120,7 @@ def test_many_copies_are_one_line(capsys, box):
     assert add(capsys, box)[0] == 0
     code, output, _ = add(capsys, *zips)
     assert code == 0
-    (line,) = [line for line in output.splitlines() if line.startswith("Mind")]
+    (line,) = [line for line in output.splitlines() if line.startswith("Warning: these machines")]
     assert line.endswith("copies: pupil0, pupil1, pupil2, pupil3, pupil4 and 1 more")  # and not box
 
 
