@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from measure.models.decoding import Past
 
-NAME = re.compile(r"(?P<source>.*?)(?:_(?P<phase>prefill|decode|encode)(?:_(?P<length>[1-9]\d{0,6}))?)?")
+NAME = re.compile(r"(?s)(?P<source>.*?)(?:_(?P<phase>prefill|decode|encode)(?:_(?P<length>[1-9]\d{0,6}))?)?")
 MAPPING = re.compile(r"MODEL_FOR_\w+_MAPPING")
 FRAMES = 100  # of a spectrogram in a second: one each 10 ms
 LENGTH = 128  # tokens unless the name says how many, or the most that the network takes

@@ -51,6 +51,8 @@ def test_a_built_in_model_has_a_native_size_as_well():
         ("hf:gpt2_prefill_2000", ["gpt2 takes 1024 tokens at most", "2000"]),
         ("hf:nowhere/config.json", ["nowhere/config.json", "No such file"]),
         ("hf:", ["hf has no model ''"]),
+        ("hf:gpt2\nx", ["hf has no model", "gpt2"]),
+        ("res\nnet", ["no model is called", "resnet"]),
         ("resnet34", ["torchvision:resnet34"]),
         ("hubert_b*", ["torchaudio:hubert_b*"]),
     ],
