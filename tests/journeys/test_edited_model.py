@@ -61,7 +61,7 @@ def test_an_edit_that_keeps_the_parameters_is_measured_anew(edit, tmp_path, caps
         return capsys.readouterr().out
 
     edit("x")
-    assert "changed" not in measure("workload inference")
+    assert "edited:net: its" not in measure("workload inference")
     before = codes(data)
     assert "Nothing left to measure" in measure("workload inference")
     edit("x.tanh()")  # two FLOP of neither a product nor a parameter
@@ -154,6 +154,18 @@ def test_the_source_is_that_of_the_modules_next_to_it(edit, tmp_path):
     assert identity.describe("edited:net").code == code
     edit("x  # changed")
     assert identity.differences(code, identity.describe("edited:net").code) == "its source"
+    (tmp_path / "kit").mkdir()  # an import of kit.parts runs the package's own file as well
+    for name, text in (("parts.py", ""), ("__init__.py", ""), ("__init__.py", "SCALE = 2")):
+        (tmp_path / "kit" / name).write_text(text)
+        (tmp_path / "blocks.py").write_text(BLOCKS.format("x") + "import kit.parts\n")
+        before, code = code, identity.describe("edited:net").code
+    assert identity.differences(before, code) == "its source"
+
+
+def test_a_model_without_code_differs_in_all_parts():
+    both = "its source and its operators"
+    assert (identity.differences(None, "a-b"), identity.differences("a-b", None)) == (both, both)
+    assert (identity.differences("a-b", "a-c"), identity.differences(None, None)) == ("its operators", "")
 
 
 def test_nothing_shows_the_network_before_the_edit(tmp_path, monkeypatch, capsys):

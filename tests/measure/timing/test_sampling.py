@@ -4,7 +4,7 @@ import itertools
 import pytest
 from helpers.watching import Hands, Sensors
 
-from measure.timing.sampling import Sampling, sample
+from measure.timing.sampling import Sampling, round_sampling, sample
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch
 
 
@@ -142,3 +142,17 @@ def test_each_stage_has_its_own_flags_and_its_wholes_conditions():
     conditions = whole.samples[0].conditions
     assert conditions.energy_j == pytest.approx(50.0)  # 50 W for 1 s
     assert whole.stages["first"].samples[0].conditions == dataclasses.replace(conditions, energy_j=None)
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "warm_up_s", "least_s", "limit_s"),
+    [
+        (None, 3.0, 1.0, 3.0),
+        (180.0, 3.0, 0.5, 3.0),  # 180 / 60, 180 / 360, and 180 / 45 = 4, which is longer than without a budget
+        (90.0, 1.5, 0.25, 2.0),
+        (10.0, 0.5, 0.2, 1.5),  # the least of each
+    ],
+)
+def test_a_short_budget_has_short_rounds(budget_s, warm_up_s, least_s, limit_s):
+    found = round_sampling(budget_s)
+    assert (found.warm_up_s, found.least_s, found.limit_s) == (warm_up_s, least_s, limit_s)

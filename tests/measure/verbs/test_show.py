@@ -75,9 +75,13 @@ def test_without_a_machine_all_counts_are_listed(tmp_path, capsys):
     counted("resnet18", 1, Workloads(tmp_path))
     assert command.main(["show", "--data", str(tmp_path)]) == 0
     assert "resnet18  16         1  bf16" in capsys.readouterr().out
+    assert command.main(["show", "--csv", "--data", str(tmp_path)]) == 2
+    assert "were only counted" in capsys.readouterr().err
     put(machine(tmp_path, "box"), 0, [0.1] * 6)
     assert command.main(["show", "--data", str(tmp_path)]) == 0
     assert "resnet18" not in capsys.readouterr().out
+    assert command.main(["show", "--csv", "--data", str(tmp_path)]) == 0
+    assert "alexnet" in capsys.readouterr().out
 
 
 def test_counts_are_listed_without_any_run(tmp_path, capsys):

@@ -9,6 +9,7 @@ from helpers.world import world, wrong
 
 from measure.cache.table import read
 from measure.domain.workload_records import ProgramCount
+from report.chapters.counting import tables
 from report.chapters.counting.facts import with_deviations
 from report.paper import frame
 
@@ -51,3 +52,12 @@ def test_a_count_is_right_within_a_hundredth_or_its_rounding():
     assert fvcore.right.tolist() == [True, False, False, False]
     assert not fvcore.equal.any()
     assert not thop.loc["vit_b_16", ["right", "equal"]].any()  # was not counted
+
+
+def test_a_case_lists_the_other_answers_or_none():
+    right = world().counting_cases.query("case == 'LSTM' and program != 'thop'")
+    paper = replace(world(), counting_cases=right.assign(forward_flop=right.right_flop))
+    (row,) = [line for line in tables.cases.__wrapped__(paper).splitlines() if "LSTM" in line]
+    assert row == "| LSTM | 2 · 3 = 6 | – |"
+    (row,) = [line for line in tables.cases.__wrapped__(world()).splitlines() if "LSTM" in line]
+    assert row.endswith("| 7: thop; 8: DeepSpeed; 1,200: calflops |")

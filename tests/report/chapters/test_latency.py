@@ -107,6 +107,14 @@ def test_figures_show_the_facts():
     assert pytest.approx(rho(FLOP, SMALL), abs=1e-6) in of_flop
 
 
+def test_a_table_has_counts_and_latencies_by_batch():
+    table = tables.latencies.__wrapped__(world()).splitlines()
+    head, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    assert head == ["Network", "FLOP", "Parameters", "Batch 1", "Batch 8", "Batch 64"]
+    (row,) = [row for row in rows if row[0] == "ResNet\\-18"]  # 20 ms, 128 ms, 2.56 s, as in its figure
+    assert [cell.split()[0] for cell in row[3:]] == ["20\\.0", "128", "2\\.56"]
+
+
 def test_timings_without_counts_are_left_out(tmp_path):
     changes = {"workload/models.csv": lambda row: None if row["batch"] == "64" else row}
     paper = world(mutated(tmp_path / "data", changes))

@@ -1,5 +1,6 @@
 """The chapter on prediction: errors and one prediction by hand, and a chooser that agrees with the predictor."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -175,6 +176,7 @@ def test_a_card_has_counts_the_roof_latencies_and_advice():
     # 100 GFLOP/s over 10 GB/s; an input takes 0.64 s alone and 4.096 / 8 = 0.512 s in a batch of 8
     for part in ("32.0 GFLOP", "(ridge point at hand 10)", "640 ms", "batch size 8 (measured to be 1.3 times"):
         assert part in found["resnet50"]
+    assert re.search(r"<p>[^<]+ parameters\. One input at fp32: 32\.0 GFLOP, ", found["resnet50"])
     assert "Batch" not in found["gpt2_decode_512"]
 
 
