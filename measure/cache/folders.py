@@ -53,6 +53,24 @@ _workload = attrgetter(*WORKLOAD)
 _round_of_step = attrgetter(*(name for name in ROUND if name != "phase"))
 
 
+def _committed_runs(rows: Sequence[Any]) -> list[Any]:
+    """Leave out runs of stages without the run of their step, which is written last."""
+    steps = {_round_of_step(row) for row in rows if row.phase == STEP}
+    return [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
+
+
+def committed(tables: Mapping[type[Any], Sequence[tuple[int, Any]]]) -> dict[type[Any], list[Any]]:
+    """Return the rows of ``Folder.check`` as ``Folder.tables`` does, without reading the files again."""
+    rows = {record: [row for _, row in entries] for record, entries in tables.items()}
+    if Run in rows:
+        rows[Run] = _committed_runs(rows[Run])
+    for record in rows.keys() & PARENTS.keys():
+        key = attrgetter(*TABLES[PARENTS[record]].key)
+        parents = {key(row) for row in rows[PARENTS[record]] if row.status == "ok"}
+        rows[record] = [row for row in rows[record] if key(row) in parents]
+    return rows
+
+
 class Folder:
     """The tables of these records in a folder, by default a machine's tables."""
 
@@ -73,10 +91,7 @@ class Folder:
         if record in PARENTS:
             return table.rows_of(record, self.columns(record, of))
         rows: list[Any] = table.read(self.paths[record], record)
-        if record is Run:
-            steps = {_round_of_step(row) for row in rows if row.phase == STEP}
-            rows = [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
-        return rows
+        return _committed_runs(rows) if record is Run else rows
 
     def columns(self, record: type, of: Collection[Any] | None = None, only: Collection[str] = ()) -> table.Columns:
         """Return a child table by column, as ``rows`` does by row, or ``only`` some columns."""

@@ -5,20 +5,20 @@ units or faster than any chip, and counts of own models that do not sum up or di
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
-from measure.cache.folders import FILES, PARENTS, Counted, Folder
+from measure.cache.folders import FILES, Counted, Folder, committed
 from measure.domain.models import OWN
 from measure.domain.records import ROUND, Environment, KernelCounters, RoofMeasurement, Run, Sample
 from measure.domain.roofs import machine_roof
 from measure.domain.schema import TABLES
 from measure.domain.values import si
-from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STAGES, STEP, operation
+from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
 from measure.domain.workload_records import WORKLOAD, Layer, Operator, Workload
 from measure.errors import UserError, quote
 
@@ -29,7 +29,7 @@ FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times any chip o
 ABOVE_ROOF = 10
 SUMMED = ("forward_flop", "forward_other_flop", "traffic_byte", "parameter_byte")  # sums of a model's layers
 
-_round, _step = attrgetter(*ROUND), attrgetter(*(name for name in ROUND if name != "phase"))
+_round = attrgetter(*ROUND)
 _identity = attrgetter(*WORKLOAD)
 _numbers = attrgetter("parameter_count", "forward_flop", "traffic_byte")
 
@@ -75,20 +75,7 @@ def check(folder: Path, here: Sequence[Workload]) -> tuple[dict[type[Any], list[
         if flop > FASTEST_FLOP_PER_S * row.time_s:
             refuse(KernelCounters, line, "time_s", "did more FLOP in its time than any chip")
     counted_here = set(map(_identity, here))
-    return _committed(tables), [each for each in counted if _identity(each[0]) not in counted_here]
-
-
-def _committed(tables: Mapping[type[Any], Sequence[tuple[int, Any]]]) -> dict[type[Any], list[Any]]:
-    """Return the rows as ``Folder.tables`` does, without reading the files again."""
-    rows = {record: [row for _, row in entries] for record, entries in tables.items()}
-    if Run in rows:
-        steps = {_step(row) for row in rows[Run] if row.phase == STEP}
-        rows[Run] = [row for row in rows[Run] if row.phase not in STAGES or _step(row) in steps]
-    for record in rows.keys() & PARENTS.keys():
-        key = attrgetter(*TABLES[PARENTS[record]].key)
-        parents = {key(row) for row in rows[PARENTS[record]] if row.status == "ok"}
-        rows[record] = [row for row in rows[record] if key(row) in parents]
-    return rows
+    return committed(tables), [each for each in counted if _identity(each[0]) not in counted_here]
 
 
 def _roof_problem(row: RoofMeasurement) -> str:
@@ -124,7 +111,7 @@ def _check_counts(folder: Path, here: Sequence[Workload]) -> list[Counted]:
     numbers = {_identity(row): _numbers(row) for row in here}
     tables = Folder(folder / "workload", (Workload, Layer, Operator)).check()
     parts = defaultdict[Any, list[Any]](list)
-    for record, rows in _committed(tables).items():
+    for record, rows in committed(tables).items():
         for part in rows:
             parts[record, _identity(part)].append(part)
     for line, row in tables[Workload]:

@@ -17,7 +17,17 @@ from measure.domain.models import Model
 from measure.domain.records import HardwareCounterProfile, Profile, RoofMeasurement, Run
 from measure.domain.roofs import flop_per_s, is_loaded, machine_roof
 from measure.domain.statistics import estimate_rounds
-from measure.domain.words import BURST, EAGER, FULL_PRECISION, INFERENCE, STEP, same_shape, shape_name, stored_as
+from measure.domain.words import (
+    BURST,
+    EAGER,
+    FULL_PRECISION,
+    INFERENCE,
+    STEP,
+    STREAM_ARRAYS,
+    same_shape,
+    shape_name,
+    stored_as,
+)
 from measure.domain.workload_records import WORKLOAD, Workload
 from measure.roofs.roofs import first_kernels, roof_kernels
 from measure.run.request import Request
@@ -97,7 +107,7 @@ def roof_tier(task: RoofTask, request: Request) -> Tier:
         return Tier.FIRST_ROOF
     if task.round and task.is_quick:
         return Tier.ROUNDS
-    is_of_cache = task.roof_kernel.startswith("stream_") and task.round is None
+    is_of_cache = task.roof_kernel in STREAM_ARRAYS and task.round is None
     is_of_no_model = task.roof_kernel == "matmul" and task.precision not in request.precisions
     return Tier.REST if task.pace == BURST or is_of_cache or is_of_no_model else Tier.ROOFS
 
