@@ -72,12 +72,14 @@ class Environment:
     cpu_family: Annotated[int | None, Column("number of its family; on Arm its architecture", NUMBER)] = None
     cpu_model: Annotated[int | None, Column("number of its model; on Arm its part", NUMBER)] = None
     physical_cores: Annotated[int | None, Column("physical cores", NUMBER, least=1, most=10**6)] = None
-    caches: Annotated[str | None, Column("the processor's data caches, summed by level", form=CACHES)] = None
+    caches: Annotated[str | None, Column("data caches of the processor, or of the GPU, summed by level", form=CACHES)] = None
     tuning: Annotated[str | None, Column("the set variables that change the speed of libraries", form=TUNING)] = None
     c_library: Annotated[str | None, "the C library and its version; it allocates a processor's memory"] = None
     hypervisor: Annotated[str | None, "the hypervisor of a virtual machine, else `none`"] = None
     huge_pages: Annotated[str | None, Column("the system's use of huge pages", form=one_of(HUGE_PAGES))] = None
     capability: schema.Capability = None
+    power_limit_w: Annotated[float | None, Column("the power limit of a GPU's board", most=1e5)] = None
+    cudnn: Annotated[str | None, "the version of cuDNN that torch uses"] = None
 
     @property
     def label(self) -> str:
@@ -118,6 +120,10 @@ class RoofMeasurement:
     seed: schema.Seed = None
     version: schema.Version = None
     load: schema.Load = None
+    clock_hz: Annotated[float | None, Column("the device's clock meanwhile", least=1e6, most=1e11)] = None
+    power_w: Annotated[float | None, Column("its mean power meanwhile", most=1e5)] = None
+    throttle: Annotated[str | None, "its reasons for a lower clock, joined by `;`"] = None
+    energy_j: Annotated[float | None, "energy of one call, if the block was long enough"] = None
 
     def problem(self) -> tuple[str, str]:
         """Return the column and the problem of a roof kernel without work, or two empty texts."""
