@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from measure.domain.roofs import Roof
-from measure.domain.trace_records import COMMUNICATION, TraceOperator
+from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceOperator
 
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 
@@ -16,7 +16,8 @@ class StepPart:
     """A part of a step: means over the steps, devices and ranks of a trace.
 
     ``time_s`` covers all kernels, ``counted_s`` the counted ones with copies and fills. ``least_s`` is the roofline
-    bound of the counted kernels; ``memory_s`` is its memory-bound part.
+    bound of the counted kernels; ``memory_s`` is its memory-bound part. ``converted_s`` is the time of layout
+    conversions, which no step needs.
     """
 
     name: str
@@ -32,6 +33,7 @@ class StepPart:
     counted_s: float = 0.0
     least_s: float = 0.0
     memory_s: float = 0.0
+    converted_s: float = 0.0
 
     @property
     def roof_share(self) -> float | None:
@@ -45,8 +47,8 @@ class StepPart:
 
     @property
     def loss_s(self) -> float:
-        """The time of counted kernels beyond their roof."""
-        return self.counted_s - self.least_s if self.least_s else 0.0
+        """The time of counted kernels beyond their roof; of layout conversions all."""
+        return self.counted_s - self.least_s if self.least_s else self.converted_s
 
 
 def step_parts(
@@ -77,6 +79,7 @@ def step_parts(
         part.other_flop += (row.other_flop or 0) / steps
         part.byte += row.byte / steps
         part.counted_s += (row.time_s + row.copy_s) / steps
+        part.converted_s += row.time_s / steps if row.layer_kind == LAYOUT else 0.0
         if roof is not None and roof.byte_per_s is not None and row.layer_kind != COMMUNICATION:
             memory_s, peak = row.byte / roof.byte_per_s, roof.flop_per_s.get(row.precision or "")
             least_s = max(memory_s, flop / peak if peak else 0.0)

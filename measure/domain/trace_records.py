@@ -7,13 +7,16 @@ import re
 from typing import Annotated
 
 from measure.domain import schema
+from measure.domain.kernel_names import algorithm_of
 from measure.domain.schema import DAY_S, NUMBER, Column, Form, one_of, table
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, LAYER_KINDS, UPDATE
 
 TRACE = "traces/NAME"  # the folder below ``data`` of the tables of each trace
 POINTWISE, REDUCTION, COPY, OPTIMISER = "pointwise", "reduction", "copy", "optimiser"
+LAYOUT = "layout conversion"  # of kernels inside other operators, mostly convolutions
 COMMUNICATION = "communication"  # the kind of layer that waits for other devices, so that a chip's roof says nothing
-TRACE_KINDS = (*LAYER_KINDS[:-1], POINTWISE, REDUCTION, COPY, OPTIMISER, COMMUNICATION, LAYER_KINDS[-1])
+TRACE_KINDS = (*LAYER_KINDS[:-1], POINTWISE, REDUCTION, COPY, LAYOUT, OPTIMISER, COMMUNICATION, LAYER_KINDS[-1])
+CONVOLUTIONS = LAYER_KINDS[:2]
 TRACE_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8")
 SHAPES = Form(re.compile(r"\d{1,15}(?:[x ]\d{1,15})*").fullmatch, "shapes such as 8x64 64x64, split by spaces")
 
@@ -66,7 +69,8 @@ class TraceOperator:
     The outermost operator with a formula carries the counts of all operators inside it. Kernels without an operator or
     a step form groups of their own. On a processor ``time_s`` is the host's. FLOP and bytes cover all calls together,
     as in ``Operator``, and are empty if unknown. ``recompute_flop`` is the FLOP of forward operators that run again in
-    a backward pass.
+    a backward pass. Kernels that convert layouts inside an operator form a group of their own, whose ``calls``, FLOP
+    and bytes are 0: the operator's other group has them all.
     """
 
     rank: Rank
@@ -88,3 +92,13 @@ class TraceOperator:
     recompute_flop: Annotated[int | None, "FLOP that the backward pass computes again"]
     byte: Annotated[int | None, "bytes that the calls read and write, each tensor once"]
     kernel: Annotated[str | None, "the kernel with the most time"]
+
+    @property
+    def algorithm(self) -> str | None:
+        """The algorithm of a convolution that needs fewer FLOP than are counted, by its longest kernel."""
+        return algorithm_of(self.kernel) if self.layer_kind in CONVOLUTIONS else None
+
+    @property
+    def kind(self) -> str:
+        """The kind of layer with the algorithm: ``convolution by FFT``."""
+        return f"{self.layer_kind} by {self.algorithm}" if self.algorithm else self.layer_kind

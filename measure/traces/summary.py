@@ -10,9 +10,10 @@ from operator import attrgetter
 from statistics import median_low
 from typing import Any, NamedTuple
 
-from measure.counting.formulas import Work
+from measure.counting.formulas import NOTHING, Work
+from measure.domain.kernel_names import is_conversion
 from measure.domain.step_parts import step_parts
-from measure.domain.trace_records import TraceOperator, TraceStep
+from measure.domain.trace_records import LAYOUT, TraceOperator, TraceStep
 from measure.domain.words import LAYER_KINDS
 from measure.traces.counts import CallCounter, CallCounts
 from measure.traces.kinds import kind_of
@@ -86,6 +87,10 @@ class _Grouping:
         )
         if counts.work is not None and is_recomputed(carrier):
             counts = counts._replace(work=Work(recompute_flop=sum(counts.work)))
+        if is_conversion(kernel):
+            key = key._replace(layer_kind=LAYOUT)
+            if counts.work is not None:  # the work and bytes of the call are its other kernels'
+                counts = counts._replace(work=NOTHING, byte=0)
         return key, counts, id(carrier)
 
 
@@ -138,7 +143,7 @@ class TraceSummary:
 
     def by_kind(self) -> dict[str, float]:
         """Return the kernels' time of a step by kind, the largest first, as ``trace`` prints it."""
-        parts = step_parts(self.operators, None, attrgetter("layer_kind"))
+        parts = step_parts(self.operators, None, attrgetter("kind"))
         return {part.name: part.time_s for part in parts if part.time_s}
 
     @property
@@ -227,7 +232,7 @@ def _row(rank: int, key: GroupKey, group: _Group) -> TraceOperator:
     return TraceOperator(
         rank=rank,
         **key._asdict(),
-        calls=len(counts),
+        calls=len(counts) if key.layer_kind != LAYOUT else 0,
         kernels=group.kernels,
         time_s=_seconds(group.time),
         copy_s=_seconds(group.copy),

@@ -13,7 +13,7 @@ from measure.cache.traces import StoredTrace, read_trace
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roof
 from measure.domain.step_parts import MEMORY, StepPart, difference, step_parts
-from measure.domain.trace_records import COMMUNICATION, TraceDevice, TraceOperator
+from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceDevice, TraceOperator
 from measure.domain.values import latency, percent, plain, si
 from measure.errors import UserError, one_line, quote
 from measure.published.records import Chip
@@ -35,8 +35,8 @@ FUSED = (
     "copy",
 )  # a compiler fuses them, and saves their memory traffic
 MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention that writes its scores to memory
-KIND = attrgetter("layer_kind")
-GAP, PART = 0.2, 0.25  # the least idle time and part of a step for a remedy
+KIND = attrgetter("kind")
+GAP, PART, CONVERSIONS = 0.2, 0.25, 0.05  # the least idle time, part and conversions of a step for a remedy
 IDLE = (
     "The device is idle for {} of the step: it waits for the host. Try CUDA graphs, "
     "torch.compile(mode='reduce-overhead') or a larger batch."
@@ -46,6 +46,13 @@ ATTENTION = (
     "scaled_dot_product_attention."
 )
 UNFUSED = "Operators that a compiler fuses take {} of the kernels' time. Try torch.compile."
+FEWER = "The algorithm needs fewer FLOP than direct convolution, which is what counts."
+CACHED = "A cache serves some of the bytes."
+FASTER = "The datasheet's peak does not hold for it."
+CONVERTED = (
+    "Conversions between layouts take {} of the kernels' time: the library computes in another order of axes than the "
+    "tensors have. Try model.to(memory_format=torch.channels_last), and the same for its input."
+)
 WAITING = (
     "Collectives take {} of the kernels' time, with the wait for other ranks. Compare the ranks' traces; try a larger "
     "batch on each device."
@@ -220,7 +227,8 @@ def _operator(row: TraceOperator) -> str:
 
 
 def _call(row: TraceOperator) -> str:
-    return f"{_operator(row)} {row.shape or ''}".rstrip()
+    what = f"{LAYOUT} in " if row.layer_kind == LAYOUT else ""
+    return f"{what}{_operator(row)} {row.shape or ''}".rstrip() + (f" by {row.algorithm}" if row.algorithm else "")
 
 
 def as_json(trace: StoredTrace, roof: Roof | None) -> dict[str, Any]:
@@ -257,7 +265,24 @@ def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list
         worst = max(calls, key=lambda part: part.loss_s)
         rows = f"{latency(worst.loss_s)} a step, {percent(worst.loss_s / total_s)} of the kernels' time"
         result.append(f"Largest loss: {worst.name} could be faster by {rows}.")
+        result += _above_roof(trace, calls)
     return [*result, *_remedies(trace, kinds, total_s)]
+
+
+def _above_roof(trace: StoredTrace, calls: Sequence[StepPart]) -> list[str]:
+    """Return a line for each reason why operators beat their roof, with the operator that beats it most."""
+    by_algorithm = {_call(row) for row in trace.operators if row.algorithm}
+    found: dict[str, list[StepPart]] = {}
+    for part in calls:
+        if (part.roof_share or 0.0) > 1.0:
+            reason = FEWER if part.name in by_algorithm else CACHED if part.bound == MEMORY else FASTER
+            found.setdefault(reason, []).append(part)
+    result = []
+    for reason, parts in found.items():
+        most = max(parts, key=lambda part: part.roof_share or 0.0)
+        number = f"{len(parts)} operators" if len(parts) > 1 else "1 operator"
+        result.append(f"Above the roof: {number}, up to {text(most.roof_share, percent)} ({most.name}). {reason}")
+    return result
 
 
 def _step_lines(trace: StoredTrace) -> list[str]:
@@ -278,7 +303,8 @@ def _table(head: str, parts: Sequence[StepPart], total_s: float, show: Table) ->
             for amount, unit in ((part.flop, "FLOP/s"), (part.byte, "B/s"))
         ]
         times = latency(part.time_s), percent(part.time_s / total_s) if total_s else "", latency(part.gap_s)
-        rows.append((part.name, plain(part.calls), *times, *rates, text(part.roof_share, percent), part.bound or ""))
+        calls = plain(part.calls) if part.calls else ""
+        rows.append((part.name, calls, *times, *rates, text(part.roof_share, percent), part.bound or ""))
     return show(rows, NUMBERS)
 
 
@@ -289,10 +315,11 @@ def _remedies(trace: StoredTrace, kinds: Sequence[StepPart], total_s: float) -> 
     attention_s = sum(part.time_s for part in step_parts(trace.operators, None, _operator) if part.name in MATERIALISED)
     fused_s = sum(part.time_s for part in kinds if part.name in FUSED and part.bound in (MEMORY, None))
     waiting_s = sum(part.time_s for part in kinds if part.name == COMMUNICATION)
+    converted_s = sum(part.converted_s for part in kinds)
     losses = [(idle, GAP, IDLE)]
     if total_s:
-        losses += [(attention_s / total_s, PART, ATTENTION), (fused_s / total_s, PART, UNFUSED)]
-        losses += [(waiting_s / total_s, PART, WAITING)]
+        losses += [(attention_s / total_s, PART, ATTENTION), (converted_s / total_s, CONVERSIONS, CONVERTED)]
+        losses += [(fused_s / total_s, PART, UNFUSED), (waiting_s / total_s, PART, WAITING)]
     found = [remedy.format(percent(share)) for share, least, remedy in losses if share > least]
     return [f"{'Try first' if number == 0 else 'Then'}: {each}" for number, each in enumerate(found)]
 

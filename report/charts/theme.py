@@ -40,7 +40,8 @@ KERNEL_COLORS = {
     "convolution, weight gradient": "#7DB3DB", "convolution, both gradients": "#08244f",
     "depthwise convolution": SKY, "matrix product": VERMILION, "attention": YELLOW, "batch norm": GREEN,
     "batch norm, backward": "#66C2A5", "layer norm": OLIVE, "elementwise": PURPLE, "pooling": INDIGO,
-    "reduction": WINE, "memory copy and set": BROWN, "optimiser": "#F4A582", "other": "#b5b5b5",
+    "reduction": WINE, "memory copy and set": BROWN, "layout conversion": ORANGE, "optimiser": "#F4A582",
+    "other": "#b5b5b5",
 }  # fmt: skip
 MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}
 STREAM_COLORS = {"read": BLUE, "write": VERMILION, "copy": GREEN, "triad": ORANGE}

@@ -46,9 +46,9 @@ class Machine:
     """One machine in its newest environment: its roof measurements and roofs, its cells.
 
     ``cells`` are eager inference, ``variants`` other variants of it, ``steps`` training (``report.paper.cells``);
-    ``profiles`` are profiled cells, ``operators`` the times in them, ``hardware_counters`` the counters of each
-    kernel. All inputs have the shape at which the paper shows the model. ``name`` includes the microarchitecture: AMD
-    EPYC, Zen 4, 2 cores. ``measured_at`` is the UTC time of the newest row.
+    ``profiles`` are profiled cells, ``operators`` and (on a GPU) ``kernels`` the times in them, ``hardware_counters``
+    the counters of each kernel. All inputs have the shape at which the paper shows the model. ``name`` includes the
+    microarchitecture: AMD EPYC, Zen 4, 2 cores. ``measured_at`` is the UTC time of the newest row.
     """
 
     folder: str
@@ -65,6 +65,7 @@ class Machine:
     steps: pd.DataFrame
     profiles: pd.DataFrame
     operators: pd.DataFrame
+    kernels: pd.DataFrame
     hardware_counters: pd.DataFrame
 
     @property
@@ -316,5 +317,6 @@ def load_machine(
         steps=cells.derive_steps(*given),
         profiles=frame(tried_profiles, records.Profile),
         operators=committed(folder, records.OperatorTime, tried_profiles),
+        kernels=committed(folder, records.KernelTime, tried_profiles),
         hardware_counters=committed(folder, records.KernelCounters, counter_profiles),
     )

@@ -1,7 +1,8 @@
 """Groups of operators by rule, and the time and work of each group in a profiled call or traced step.
 
 Rules look at an operator's name in torch (``aten``) and the layer that calls it. Counts and profiles name a convolution
-differently (``convolution`` and ``conv2d``), hence the patterns. A GPU kernel belongs to its operator's group.
+differently (``convolution`` and ``conv2d``), hence the patterns. A GPU kernel belongs to its operator's group, unless
+it only converts a layout.
 """
 
 import re
@@ -12,9 +13,12 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+from measure.domain.kernel_names import is_conversion
+from measure.domain.records import OperatorTime
 from measure.domain.roofs import Roof
+from measure.domain.schema import TABLES
 from measure.domain.step_parts import StepPart, step_parts
-from measure.domain.trace_records import TraceOperator
+from measure.domain.trace_records import LAYOUT, TraceOperator
 from measure.domain.words import BACKWARD, COSTS, EAGER, ELEMENTARY, FORWARD, INFERENCE, STEP, UPDATE
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import matching
@@ -100,7 +104,7 @@ def group_of(operator: str, kind: str, stage: str) -> str:
 
 
 def with_groups(times: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
-    """Add ``layer_kind`` (empty if the path is unknown) and ``group`` to rows of ``OperatorTime`` or ``KernelTime``."""
+    """Add ``layer_kind`` (empty if the path is unknown) and ``group`` to rows of ``OperatorTime``."""
     kinds = layers.drop_duplicates(["model", "path"])[["model", "path", "layer_kind"]]
     rows = times.merge(kinds, on=["model", "path"], how="left")
     return _grouped(rows.assign(layer_kind=rows.layer_kind.fillna("").astype(object)))
@@ -109,6 +113,19 @@ def with_groups(times: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
     keys = zip(*(rows[name].tolist() for name in ("operator", "layer_kind", "stage")), strict=True)
     return rows.assign(group=pd.Series([group_of(*key) for key in keys], rows.index, dtype=object))
+
+
+def without_conversions(times: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
+    """Take layout conversions out of the operators' times; they become rows of the group ``layout conversion``.
+
+    ``times`` are rows of ``OperatorTime`` with their groups, ``kernels`` rows of ``KernelTime``.
+    """
+    keys = list(TABLES[OperatorTime].key)
+    spent = kernels[kernels.kernel.map(is_conversion).astype(bool)].groupby(keys, dropna=False).time_s.sum()
+    rows = times.merge(spent.rename("conversion_s").reset_index(), on=keys, how="left").fillna({"conversion_s": 0.0})
+    conversions = rows[rows.conversion_s > 0].assign(group=LAYOUT, time_s=lambda found: found.conversion_s)
+    rows = pd.concat([rows.assign(time_s=rows.time_s - rows.conversion_s), conversions], ignore_index=True)
+    return rows.drop(columns="conversion_s")
 
 
 @cache
@@ -121,6 +138,7 @@ def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
     calls = matching(machine.profiles, status="ok", precision=BASE_PRECISION, variant=EAGER)
     calls = calls[[*CELL, "plain_s", "profiled_s"]]
     times = with_groups(matching(machine.operators, variant=EAGER, precision=BASE_PRECISION), paper.layers)
+    times = without_conversions(times, matching(machine.kernels, variant=EAGER, precision=BASE_PRECISION))
     spent = times.groupby([*CELL, "group"], as_index=False).time_s.sum()
     counted = _grouped(matching(paper.operators, precision=BASE_PRECISION))
     work = counted[["model", "batch", "group"]].assign(
@@ -136,12 +154,12 @@ def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
 
 
 def traced(operators: Iterable[TraceOperator], roof: Roof | None) -> pd.DataFrame:
-    """One row per ``kind`` of layer in a traced step: the fields of ``StepPart``, rates and bounds.
+    """One row per ``kind`` of layer in a traced step, with the algorithm: the fields of ``StepPart``, rates and bounds.
 
     ``share`` is of the kernels' time; ``intensity`` and ``flop_per_s`` are of all arithmetic, over the counted time.
     Softmax is a kind of its own: inside unfused attention its bottleneck differs from the products'.
     """
-    parts = step_parts(operators, roof, lambda row: "softmax" if row.operator == "_softmax" else row.layer_kind)
+    parts = step_parts(operators, roof, lambda row: "softmax" if row.operator == "_softmax" else row.kind)
     numbers = [name for name in StepPart.__dataclass_fields__ if name != "name"]
     of = {name: np.array([getattr(part, name) for part in parts], float) for name in (*numbers, "roof_share")}
     work = of["flop"] + of["other_flop"]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from measure.cache.traces import StoredTrace
+from measure.domain.kernel_names import ALGORITHMS
 from measure.domain.roofs import Roof, Roofline
 from measure.domain.trace_records import COMMUNICATION
 from measure.domain.words import BACKWARD
@@ -17,7 +18,7 @@ from report.paper.operator_groups import traced
 from report.stats.value import Name, Source, Value, exact, extremes
 
 SOURCE = Source("traces/*/operators.csv", "stages forward and backward")
-PRODUCTS = ["convolution", "linear", "attention"]
+PRODUCTS = ["convolution", *(f"convolution by {each}" for each in ALGORITHMS), "linear", "attention"]
 SEEN = 0.005  # a smaller share is not drawn
 
 

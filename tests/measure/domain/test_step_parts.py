@@ -31,6 +31,16 @@ def test_the_least_time_is_of_each_row_and_a_part_is_a_mean():
     assert parts(row(step=None)) == []  # kernels of no step
 
 
+def test_layout_conversions_are_all_loss():
+    product, conversion = row("convolution", 4.0, flop=10**12), row("layout conversion", 3.0, calls=0)
+    counted, lost = parts(product, conversion)
+    assert (counted.loss_s, counted.converted_s) == (3.0, 0.0)  # 1e12 FLOP take 1 s
+    assert (lost.loss_s, lost.converted_s, lost.counted_s, lost.uncounted_s) == (3.0, 3.0, 3.0, 0.0)
+    assert (lost.roof_share, lost.bound, lost.calls) == (None, None, 0.0)
+    (both,) = step_parts((product, conversion), ROOF, lambda _: "all")
+    assert (both.loss_s, both.roof_share) == (6.0, 1 / 7)
+
+
 def test_recomputation_is_work_and_other_flop_miss_the_peak():
     assert parts(row(time_s=4.0, flop=0, recompute_flop=10**12))[0].roof_share == 0.25
     (part,) = parts(row(byte=10**8, other_flop=10**13), row(byte=10**8, other_flop=10**13))

@@ -66,6 +66,47 @@ def test_kernels_without_operator_are_a_group_with_a_reason(summary, events, rea
     assert found.left_out() == {reason: 5e-6}
 
 
+def test_conversions_inside_a_convolution_are_a_kind_of_their_own(summary):
+    """A convolution of 10 µs between two conversions of 2 µs, twice: its calls, FLOP and bytes count once."""
+    images, weights, numbers = "bf16 2x3x8x8", "bf16 4x3x3x3", ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    names = ("cudnn::ops::nchwToNhwcKernel<bf16>", "xmma_fprop_nhwc", "cudnn::ops::nhwcToNchwKernel<bf16>")
+    events = []
+    for start in (10, 110):
+        events.append(call("convolution", images, weights, None, *numbers, start=start))
+        for place, name in enumerate(names):
+            events += [launch(start + place, start + place)]
+            events += [kernel(name, start + 30 + 20 * place, 10 if place == 1 else 2, start + place)]
+    found = summary(*events)
+    convolution, conversion = sorted(found.operators, key=lambda row: row.kernels)
+    flop = 2 * (2 * 4 * 6 * 6) * (3 * 3 * 3)  # each of 2 calls has 2 x 4 x 6 x 6 results of 27 multiply-adds
+    assert (convolution.layer_kind, convolution.calls, convolution.flop) == ("convolution", 2, 2 * flop)
+    assert (conversion.layer_kind, conversion.operator) == ("layout conversion", "convolution")
+    assert (conversion.calls, conversion.kernels, conversion.flop, conversion.byte) == (0, 4, 0, 0)
+    assert (convolution.time_s, conversion.time_s) == pytest.approx((20e-6, 8e-6))
+    assert found.by_kind() == pytest.approx({"convolution": 20e-6, "layout conversion": 8e-6})
+    assert found.counted_share == 1.0
+    # Without shapes nothing is counted, and the conversions are no exception
+    bare = summary(operator("aten::convolution", 10, 50), launch(12, 2), kernel(names[0], 42, 2, 2))
+    assert (only(bare).layer_kind, only(bare).flop, bare.counted_share) == ("layout conversion", None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "longest", "kind"),
+    [
+        ("convolution", "fft2d_r2c_32x32", "convolution by FFT"),
+        ("convolution", "sm80_xmma_gemm_f32f32", "convolution"),
+        ("mm", "sm80_xmma_gemm_cf32cf32", "linear"),  # a product of complex numbers is no convolution
+    ],
+)
+def test_a_convolutions_algorithm_is_part_of_its_kind(summary, name, longest, kind):
+    numbers = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1) if name == "convolution" else ()
+    tensors = ("fp32 2x3x8x8", "fp32 4x3x3x3", None) if numbers else ("fp32 8x8", "fp32 8x8")
+    found = summary(call(name, *tensors, *numbers), launch(12, 1), launch(14, 2),
+                    kernel(longest, 40, 9, 1), kernel("rest", 60, 3, 2))  # fmt: skip
+    assert only(found).kind == kind
+    assert found.by_kind() == pytest.approx({kind: 12e-6})
+
+
 def test_equal_calls_of_a_step_are_a_group_and_a_step_a_median(summary):
     events = []
     for number, calls in enumerate((1, 3, 3)):

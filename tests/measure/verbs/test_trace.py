@@ -43,6 +43,15 @@ def traces(tmp_path, monkeypatch):
     # Twelve operators of 1 ms on two devices of a host that took no steps
     steps = [TraceStep(0, device, 1, None, 0.012, 0.012) for device in (0, 1)]
     put("host", None, steps, [operator("copy", f"copy{number}", 1e-3, shape=None) for number in range(12)])
+    # Of 10 ms a convolution takes 2 at 989.4 GFLOP, and an FFT 1 for twice its share of FLOP; a conversion 4, an
+    # activation 3 for 13.4 GB, which memory needs 4 for
+    images, filters = "8x4x9x9", "4x4x3x3"
+    put("layouts", "NVIDIA H100 SXM", [TraceStep(0, 0, 1, 0.011, 0.011, 0.010)], [
+        operator("convolution", "convolution", 2e-3, flop=989_400_000_000, byte=10**6, shape=f"{images} {filters}"),
+        operator("layout conversion", "convolution", 4e-3, calls=0, kernels=2, shape=f"{images} {filters}"),
+        operator("convolution", "convolution", 1e-3, flop=1_978_800_000_000, byte=10**6, kernel="fft2d_r2c_32x32"),
+        operator("activation", "relu", 3e-3, byte=13_400_000_000),
+    ])  # fmt: skip
     put("idle", "NVIDIA H100 SXM", steps[:1], [operator("copy", "copy", 0.0)])
 
 
@@ -52,6 +61,7 @@ def traces(tmp_path, monkeypatch):
     [
         ("trace", "trace all"),
         ("trace-markdown", "trace all --operators 2 --markdown"),
+        ("trace-layouts", "trace layouts"),
         ("trace-json", "trace all --json"),
         ("trace-without-chip", "trace host"),
         ("trace-compared", "compare all host"),

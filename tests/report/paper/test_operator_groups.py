@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from measure.domain.words import LAYER_KINDS
-from report.paper.operator_groups import RULES, group_of, with_groups
+from report.paper.operator_groups import RULES, group_of, with_groups, without_conversions
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,16 @@ def test_rows_get_the_kind_of_their_layer():
     rows = with_groups(times, layers)
     assert rows.layer_kind.tolist() == ["attention", "", ""]
     assert rows.group.tolist() == ["attention", "matrix product", "matrix product"]
+
+
+def test_conversions_inside_an_operator_are_a_group_of_their_own():
+    """Of a convolution's 10 s 3 + 1 are conversions; the rest of the profile keeps its times."""
+    cell = dict.fromkeys(("environment_id", "model", "precision", "phase", "variant", "stage"), "x") | {"batch": 1}
+    at = [cell | {"path": path, "operator": operator} for path, operator in (("a", "conv2d"), (None, "add"))]
+    times = pd.DataFrame([at[0] | {"group": "convolution", "time_s": 10.0}, at[1] | {"group": "add", "time_s": 2.0}])
+    kernels = (("nchwToNhwcKernel", 3.0), ("xmma_fprop", 6.0), ("nhwcToNchwKernel", 1.0))
+    rows = without_conversions(times, pd.DataFrame([at[0] | {"kernel": name, "time_s": s} for name, s in kernels]))
+    expected = {"convolution": 6.0, "add": 2.0, "layout conversion": 4.0}
+    assert rows.set_index("group").time_s.to_dict() == expected
+    none = pd.DataFrame(columns=[*at[0], "kernel", "time_s"])  # a processor runs no kernels
+    assert without_conversions(times, none).time_s.tolist() == [10.0, 2.0]
