@@ -1,12 +1,13 @@
 """The folders of traces, imported or measured here: ``data/traces/NAME``."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from measure.cache import table
 from measure.domain.schema import TABLES
-from measure.domain.trace_records import TRACE, TraceDevice, TraceOperator, TraceStep
+from measure.domain.trace_records import TRACE, TraceCollective, TraceDevice, TraceOperator, TraceStep
 from measure.errors import UserError, as_called, unknown
 
 MEASURED = "machines/"  # begins the source of a trace that ``measure`` recorded, before the machine's folder
@@ -19,6 +20,7 @@ class StoredTrace(NamedTuple):
     devices: list[TraceDevice]
     steps: list[TraceStep]
     operators: list[TraceOperator]
+    collectives: Sequence[TraceCollective] = ()
 
     @property
     def label(self) -> str:
@@ -56,9 +58,9 @@ def read_trace(data: Path, name: str) -> StoredTrace:
         raise unknown("NAME", name, names)
     folder = traces_folder(data) / name
     devices = table.read(folder / TABLES[TraceDevice].name, TraceDevice)
-    steps = table.read(folder / TABLES[TraceStep].name, TraceStep)
-    operators = table.read(folder / TABLES[TraceOperator].name, TraceOperator)
     ranks = {row.rank for row in devices}
-    return StoredTrace(
-        name, devices, [row for row in steps if row.rank in ranks], [row for row in operators if row.rank in ranks]
-    )
+    records: tuple[type[Any], ...] = TraceStep, TraceOperator, TraceCollective
+    parts: list[list[Any]] = [
+        [row for row in table.read(folder / TABLES[record].name, record) if row.rank in ranks] for record in records
+    ]
+    return StoredTrace(name, devices, *parts)

@@ -18,6 +18,7 @@ COMMUNICATION = "communication"  # the kind of layer that waits for other device
 TRACE_KINDS = (*LAYER_KINDS[:-1], POINTWISE, REDUCTION, COPY, LAYOUT, OPTIMISER, COMMUNICATION, LAYER_KINDS[-1])
 CONVOLUTIONS = LAYER_KINDS[:2]
 TRACE_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8")
+RANKS = Form(re.compile(r"\d{1,9}(?: \d{1,9})*").fullmatch, "ranks split by spaces, such as 0 1")
 SHAPES = Form(re.compile(r"\d{1,15}(?:[x ]\d{1,15})*").fullmatch, "shapes such as 8x64 64x64, split by spaces")
 
 Rank = Annotated[int, Column("the process, of several that ran together", NUMBER)]
@@ -102,3 +103,19 @@ class TraceOperator:
     def kind(self) -> str:
         """The kind of layer with the algorithm: ``convolution by FFT``."""
         return f"{self.layer_kind} by {self.algorithm}" if self.algorithm else self.layer_kind
+
+
+@table(f"{TRACE}/collectives.csv", key=("rank", "device", "step", "operator", "ranks", "number"))
+class TraceCollective:
+    """One collective of several processes as one of them ran it. Stored of traces of several ranks only.
+
+    ``time_s`` runs from the process's arrival to the end, so it includes the wait for the last process.
+    """
+
+    rank: Rank
+    device: Device
+    step: Annotated[int, Column("the step that launched it", NUMBER)]
+    operator: Annotated[str, "torch's name; of kernels without an operator the name in the kernel's"]
+    ranks: Annotated[str | None, Column("the ranks that take part; empty: not recorded", form=RANKS)]
+    number: Annotated[int, Column("its place among the equal ones of the step", NUMBER)]
+    time_s: Annotated[float, Column("its time on the device, of gloo on the host", most=DAY_S)]

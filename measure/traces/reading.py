@@ -30,6 +30,7 @@ KERNELS = {"kernel": "kernel", "gpu_memcpy": "copy", "memcpy": "copy", "gpu_mems
 LAUNCHES = re.compile(r"(\w+_)?(runtime|driver)")  # CUDA's, HIP's, SYCL's
 ANNOTATIONS = ("user_annotation", *OPERATORS)  # in 2021 the profiler's own ranges were operators
 STEP = re.compile(r"ProfilerStep#(\d{1,18})(?!\d)")  # longer: no counter's number
+GLOO = re.compile("gloo:([a-z_]{1,30})")  # a collective that the library gloo runs on a thread of its own
 UPDATE = "Optimizer.step#"  # begins the range of an optimiser's step
 PROFILERS_OWN = ("ac2g", "fwdbwd", "gpu_user_annotation", "async_cpu_to_gpu", "forward_backward", "trace", "")
 RANK = re.compile(r"(.*\D)\d+", re.DOTALL)  # a process of a merged file: its rank, then its number
@@ -77,6 +78,7 @@ class DeviceEvent:
     duration: float
     correlation: int | None
     external_id: int | None
+    ranks: str | None = None  # of a collective, split by spaces
 
     @property
     def end(self) -> float:
@@ -244,7 +246,8 @@ class _Reader:
         external = _whole(arguments.get("External id", arguments.get("external id")))
         if kind:
             device, correlation = _whole(arguments.get("device")) or 0, _whole(arguments.get("correlation"))
-            trace.work.append(DeviceEvent(kind, intern(name), device, start, duration, correlation, external))
+            ranks = " ".join(re.findall(r"\d{1,9}", str(arguments.get("Process Group Ranks", ""))[:10_000])) or None
+            trace.work.append(DeviceEvent(kind, intern(name), device, start, duration, correlation, external, ranks))
         elif is_launch:
             if (correlation := _whole(arguments.get("correlation"))) is not None:
                 earlier = trace.launches.get(correlation)
@@ -258,7 +261,8 @@ class _Reader:
             trace.steps.append(Range(int(match[1]), start, start + duration))
         elif name.startswith(UPDATE):
             trace.updates.append(Range(0, start, start + duration))
-        elif is_operator:
+        elif is_operator or GLOO.fullmatch(name):
+            name = GLOO.sub(r"gloo::\1", name)
             sequence, signature = _whole(arguments.get("Sequence number")), self._signature(arguments)
             event = OperatorEvent(intern(name), thread, start, start + duration, external or 0, sequence, signature)
             trace.operators.append(event)

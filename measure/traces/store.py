@@ -11,7 +11,7 @@ from measure.cache.project import read_both
 from measure.cache.traces import MEASURED, traces_folder
 from measure.domain.chips import fold_name, rows_by_name
 from measure.domain.schema import TABLES
-from measure.domain.trace_records import TraceDevice, TraceOperator, TraceStep
+from measure.domain.trace_records import TraceCollective, TraceDevice, TraceOperator, TraceStep
 from measure.errors import UserError, unknown
 from measure.machine.environment import version
 from measure.published.records import Chip
@@ -94,6 +94,7 @@ class TraceRows(NamedTuple):
     devices: list[TraceDevice]
     steps: list[TraceStep]
     operators: list[TraceOperator]
+    collectives: Sequence[TraceCollective] = ()
 
 
 def put(data: Path, rows: TraceRows) -> Path:
@@ -107,12 +108,13 @@ def put(data: Path, rows: TraceRows) -> Path:
         folder = _folder(data, rows.devices)
         folder.mkdir(parents=True, exist_ok=True)
         # The devices come last: they commit the other rows.
-        records: tuple[type[Any], ...] = TraceOperator, TraceStep, TraceDevice
-        new: tuple[Sequence[Any], ...] = rows.operators, rows.steps, rows.devices
+        records: tuple[type[Any], ...] = TraceOperator, TraceCollective, TraceStep, TraceDevice
+        new: tuple[Sequence[Any], ...] = rows.operators, rows.collectives, rows.steps, rows.devices
         for record, of_rank in zip(records, new, strict=True):
             path = folder / TABLES[record].name
-            others = [row for row in table.read(path, record) if row.rank != rank]
-            table.write(path, record, [*others, *of_rank])
+            if of_rank or path.exists() or record is not TraceCollective:  # a single process has none
+                others = [row for row in table.read(path, record) if row.rank != rank]
+                table.write(path, record, [*others, *of_rank])
     return folder
 
 

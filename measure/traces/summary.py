@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,17 +13,18 @@ from typing import Any, NamedTuple
 from measure.counting.formulas import NOTHING, Work
 from measure.domain.kernel_names import is_conversion
 from measure.domain.step_parts import step_parts
-from measure.domain.trace_records import LAYOUT, TraceOperator, TraceStep
+from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceCollective, TraceOperator, TraceStep
 from measure.domain.words import LAYER_KINDS
-from measure.traces.counts import CallCounter, CallCounts
+from measure.traces.counts import GLOO, CallCounter, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
-from measure.traces.reading import OperatorEvent, Trace
+from measure.traces.reading import START, OperatorEvent, Trace
 
 AROUND = "host time around the operators"
 NAME = re.compile(r"\w[\w.]*(::\w[\w.]*)+|triton_\w+|\w+Backward\w*")  # of an operator or node, not a user's range
 PLAIN, REGION = re.compile(r"\w{1,200}"), "region"
 TF32 = re.compile(r"tf32|tensorop_s1688", re.IGNORECASE)  # in cuBLAS's and CUTLASS's names of kernels
+NCCL = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")  # NCCL's and RCCL's kernels, with the collective if it is told
 LONGEST_KERNEL = 200  # characters of a kernel's name
 
 
@@ -78,7 +79,7 @@ class _Grouping:
         key = GroupKey(
             device,
             step,
-            stage,
+            None if carrier.name.startswith(GLOO) else stage,  # its thread does not show it
             kind_of(names, counts, stage),
             _name(carrier.name, kernel),
             counts.shape or None,
@@ -102,6 +103,7 @@ class TraceSummary:
     matches: Sequence[Match]
     operators: list[TraceOperator]
     steps: list[TraceStep]
+    collectives: list[TraceCollective]
 
     @cached_property
     def kernels(self) -> int:
@@ -169,14 +171,19 @@ def summarise(trace: Trace) -> TraceSummary:
     nested = nest(trace.operators)
     matches = match(trace, nested)
     grouping = _Grouping(trace, nested, matches)
+    collectives = _Collectives(trace)
     for each in matches:
-        event = each.event
+        event, name = each.event, NCCL.match(each.event.name)
+        collective = name and name[1]
         if each.operator is None:
             group = grouping.groups[_unknown(event.device, each.step, each.reason)]
         else:
             key, counts, call = grouping.key(each.operator, event.device, each.step, event.name)
             group = grouping.groups[key]
             group.calls[call] = counts
+            collective = key.operator if key.layer_kind == COMMUNICATION else collective
+        if collective and event.kind == "kernel":
+            collectives.add(event.device, each.step, collective, event.ranks, event.duration)
         group.gap += each.gap
         if event.kind == "kernel":
             group.kernels += 1
@@ -186,8 +193,25 @@ def summarise(trace: Trace) -> TraceSummary:
             group.copy += event.duration
     if not matches:
         _add_host_calls(trace, grouping)
+    for ran in sorted((each for each in trace.operators if each.name.startswith(GLOO)), key=START):
+        collectives.add(0, trace.step_at(ran.start), ran.name.replace("::", "."), None, ran.end - ran.start)
     operators = [_row(trace.rank, key, group) for key, group in grouping.groups.items()]
-    return TraceSummary(trace, matches, operators, list(_steps(trace, matches)))
+    return TraceSummary(trace, matches, operators, list(_steps(trace, matches)), collectives.rows)
+
+
+class _Collectives:
+    """Numbers the collectives of each step by name and ranks, in the order of their start; none of a single process."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._numbers: Counter[tuple[Any, ...]] = Counter()
+        self.rows: list[TraceCollective] = []
+
+    def add(self, device: int, step: int | None, operator: str, ranks: str | None, time: float) -> None:
+        if step is not None and self._trace.world_size > 1:
+            same = device, step, operator, ranks
+            self.rows.append(TraceCollective(self._trace.rank, *same, self._numbers[same], _seconds(time)))
+            self._numbers[same] += 1
 
 
 def _name(operator: str, kernel: str) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.project import read_both
 from measure.cache.traces import StoredTrace, read_trace
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
+from measure.domain.collectives import collective_times
 from measure.domain.roofs import Roof
 from measure.domain.step_parts import MEMORY, StepPart, difference, step_parts
 from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceDevice, TraceOperator
@@ -54,9 +56,12 @@ CONVERTED = (
     "tensors have. Try model.to(memory_format=torch.channels_last), and the same for its input."
 )
 WAITING = (
-    "Collectives take {} of the kernels' time, with the wait for other ranks. Compare the ranks' traces; try a larger "
-    "batch on each device."
+    "Collectives take {} of the kernels' time, with the wait for other ranks. Import the traces of all ranks together, "
+    "which tells the two apart; try a larger batch on each device."
 )
+
+UNEVEN = "Ranks wait for each other for {} of the kernels' time. Give each the same work."
+TRANSFER = "Collectives transfer for {} of the kernels' time. Try a larger batch on each device."
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -103,7 +108,8 @@ def import_traces(flags: argparse.Namespace) -> int:
         check_writable(flags.data)
     for found in (summarise(trace) for name in flags.files for trace in reading.read(Path(name))):
         devices = store.device_rows(found, chips, labels)
-        folder = None if flags.plan else store.put(flags.data, store.TraceRows(devices, found.steps, found.operators))
+        rows = store.TraceRows(devices, found.steps, found.operators, found.collectives)
+        folder = None if flags.plan else store.put(flags.data, rows)
         if flags.json:
             print(json.dumps(import_as_json(found, devices, folder), allow_nan=False))
         else:
@@ -242,7 +248,8 @@ def as_json(trace: StoredTrace, roof: Roof | None) -> dict[str, Any]:
         )
     }
     head = {"trace": trace.name, "network": first.network, "chip": first.chip}
-    return head | {"steps": [asdict(step) for step in trace.steps]} | parts
+    waits = {"collectives": [asdict(each) for each in collective_times(trace.collectives)]}
+    return head | {"steps": [asdict(step) for step in trace.steps]} | parts | waits
 
 
 def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list[str]:
@@ -266,7 +273,23 @@ def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list
         rows = f"{latency(worst.loss_s)} a step, {percent(worst.loss_s / total_s)} of the kernels' time"
         result.append(f"Largest loss: {worst.name} could be faster by {rows}.")
         result += _above_roof(trace, calls)
-    return [*result, *_remedies(trace, kinds, total_s)]
+    return [*result, *_collective_lines(trace, show), *_remedies(trace, kinds, total_s)]
+
+
+def _collective_lines(trace: StoredTrace, show: Table) -> list[str]:
+    """Return what the collectives of each rank transfer and wait in a step; nothing of a single rank."""
+    times = collective_times(trace.collectives)
+    if not times:
+        return []
+    rows: list[Line] = [("rank", "collectives", "transfer", "wait", "unmatched")]
+    for each in times:
+        spent = (latency(each.transfer_s), latency(each.wait_s), latency(each.unmatched_s) if each.unmatched_s else "")
+        rows.append((str(each.rank), plain(each.calls), *spent))
+    lines = ["", *show(rows, ("rank", "collectives", "transfer", "wait", "unmatched"))]
+    ran, here = trace.devices[0].world_size, len({row.rank for row in trace.devices})
+    if here < ran:
+        lines.append(f"Of {ran} ranks {here} are imported: the wait is at least this long. Import the others too.")
+    return lines
 
 
 def _above_roof(trace: StoredTrace, calls: Sequence[StepPart]) -> list[str]:
@@ -319,7 +342,12 @@ def _remedies(trace: StoredTrace, kinds: Sequence[StepPart], total_s: float) -> 
     losses = [(idle, GAP, IDLE)]
     if total_s:
         losses += [(attention_s / total_s, PART, ATTENTION), (converted_s / total_s, CONVERSIONS, CONVERTED)]
-        losses += [(fused_s / total_s, PART, UNFUSED), (waiting_s / total_s, PART, WAITING)]
+        losses.append((fused_s / total_s, PART, UNFUSED))
+        if times := collective_times(trace.collectives):
+            losses.append((fmean(each.wait_s for each in times) / total_s, PART, UNEVEN))
+            losses.append((fmean(each.transfer_s for each in times) / total_s, PART, TRANSFER))
+        else:
+            losses.append((waiting_s / total_s, PART, WAITING))
     found = [remedy.format(percent(share)) for share, least, remedy in losses if share > least]
     return [f"{'Try first' if number == 0 else 'Then'}: {each}" for number, each in enumerate(found)]
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from measure import __main__ as command
 from measure.cache import table
 from measure.domain.schema import TABLES
-from measure.domain.trace_records import TraceDevice, TraceOperator, TraceStep
+from measure.domain.trace_records import TraceCollective, TraceDevice, TraceOperator, TraceStep
 from measure.verbs.traces import MATERIALISED
 
 
@@ -15,10 +16,11 @@ def operator(kind, name, time_s, flop=0, byte=0, **columns):
     return TraceOperator(0, 0, 1, layer_kind=kind, operator=name, time_s=time_s, flop=flop, byte=byte, **given)
 
 
-def put(name, chip, steps, operators):
-    about = dict.fromkeys(TABLES[TraceDevice].columns) | {"rank": 0, "device": 0, "world_size": 1, "fingerprint": name}
-    device = TraceDevice(**about | {"network": "A net", "chip": chip, "device_name": "Example 9"})
-    for rows in ([device], steps, operators):
+def put(name, chip, steps, operators, ranks=1, collectives=()):
+    about = dict.fromkeys(TABLES[TraceDevice].columns) | {"rank": 0, "device": 0, "fingerprint": name}
+    about |= {"network": "A net", "chip": chip, "device_name": "Example 9", "world_size": 2 * ranks - 1}
+    devices = [TraceDevice(**about | {"rank": rank}) for rank in range(ranks)]
+    for rows in filter(None, (devices, steps, operators, collectives)):
         record = type(rows[0])
         table.write(Path("cache") / "traces" / name / TABLES[record].name, record, rows)
 
@@ -52,6 +54,15 @@ def traces(tmp_path, monkeypatch):
         operator("convolution", "convolution", 1e-3, flop=1_978_800_000_000, byte=10**6, kernel="fft2d_r2c_32x32"),
         operator("activation", "relu", 3e-3, byte=13_400_000_000),
     ])  # fmt: skip
+    # Two of three ranks, with 10 ms of kernels each: the second waits 6 ms for the first, and 1 ms is transfer
+    collective = [
+        TraceCollective(rank, 0, 1, "all_reduce", "0 1 2", 0, time_s) for rank, time_s in ((0, 1e-3), (1, 7e-3))
+    ]
+    parts = [("communication", "all_reduce", 1e-3), ("linear", "mm", 9e-3)]
+    parts += [("communication", "all_reduce", 7e-3), ("linear", "mm", 3e-3)]
+    rows = [replace(operator(*part, byte=10**6), rank=number // 2) for number, part in enumerate(parts)]
+    steps = [TraceStep(rank, 0, 1, 0.01, 0.01, 0.01) for rank in (0, 1)]
+    put("ranks", "NVIDIA H100 SXM", steps, rows, 2, collective)
     put("idle", "NVIDIA H100 SXM", steps[:1], [operator("copy", "copy", 0.0)])
 
 
@@ -62,6 +73,7 @@ def traces(tmp_path, monkeypatch):
         ("trace", "trace all"),
         ("trace-markdown", "trace all --operators 2 --markdown"),
         ("trace-layouts", "trace layouts"),
+        ("trace-ranks", "trace ranks"),
         ("trace-json", "trace all --json"),
         ("trace-without-chip", "trace host"),
         ("trace-compared", "compare all host"),
