@@ -200,6 +200,7 @@ puzzle.elsewhere.slower.number == puzzle.elsewhere.devices.number
 puzzle.control.typical.below(1)
 puzzle.problems.measured.number > 1
 training.gpus.fp32.above(3) and training.gpus.fp16.above(3)
+round(training.counters.network_read.number, 3) == 0.998 and training.counters.network_written.number < 0.1
 gpus.shares.layers.above(gpus.shares.whole.high)
 gpus.shares.compiled.above(1)
 gpus.first.bandwidth.number < 1.1 < gpus.first.peak.number

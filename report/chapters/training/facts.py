@@ -93,9 +93,14 @@ class Groups(Facts):
 
 
 class Counters(Facts):
+    """Bytes of a forward pass by hardware counters. Writes are no test: a result that fits a cache waits there."""
+
     machine: Name  #: the machine with hardware counters
-    read: Value  #: bytes read from DRAM over the bytes that operators read
-    written: Value  #: bytes written to DRAM over the bytes that operators write
+    network: Name  #: a network with hardware counters
+    batch: Value  #: its largest batch size with counters
+    network_read: Value  #: bytes read from DRAM over the bytes that its operators read
+    network_written: Value  #: bytes written to DRAM, while the kernels ran, over the bytes that its operators write
+    read: Value  #: bytes read from DRAM over the bytes that operators read, over all networks with counters
 
 
 class TrainingGpus(Facts):
@@ -292,11 +297,19 @@ def _groups(paper: Paper, machine: Machine | None, model: str | None) -> Groups:
 
 def _counters(paper: Paper) -> Counters:
     machine = costs.counter_machine(paper)
-    rows = costs.counted_calls(paper, machine)
+    calls = costs.counted_calls(paper, machine).sort_values("batch")
+    rows = calls.drop_duplicates("model", keep="last").set_index("model")
+    if machine is None or rows.empty:
+        return missing(Counters)
+    read, written = rows.dram_read_byte / rows.read_byte, rows.dram_write_byte / rows.written_byte
+    (model,) = costs.pick(pd.Series(rows.index), ("resnet18",))
     return Counters(
-        machine=Name(machine.name if machine else None),
-        read=median_of(rows.dram_read_byte / rows.read_byte, "%", "calls"),
-        written=median_of(rows.dram_write_byte / rows.written_byte, "%", "calls"),
+        machine=Name(machine.name),
+        network=Name(model_name(model)),
+        batch=exact(rows.batch[model]),
+        network_read=exact(read[model], "%"),
+        network_written=exact(written[model], "%"),
+        read=median_of(read, "%"),
     )
 
 

@@ -70,7 +70,8 @@ def test_facts_by_hand():
         "second.model": "ResNet-18", "second.group": "convolution, both gradients",
         "second.of_peak": 27.2e9 / (0.6 * 0.128 * 1.9) / 1e11,
         # lean: 8 MB read from DRAM and 4 written; of the 20 MB that operators move three quarters are reads
-        "counters.machine": "Bead 2", "counters.read": 8 / 15, "counters.written": 4 / 5,
+        "counters.machine": "Bead 2", "counters.network": "lean", "counters.batch": 1, "counters.read": 8 / 15,
+        "counters.network_read": 8 / 15, "counters.network_written": 4 / 5,
         "gpus.devices": 1, "gpus.fp32": 3.25, "gpus.fp16": 3.25,
         # The recorded step, at the rates of an MI300X: forward a second of arithmetic takes 4 s, half a second of bytes
         # 1 s; backward 2.5 s of arithmetic, a fifth of it computed again, take 8 s, and half a second of bytes 3 s;
