@@ -13,6 +13,16 @@ from typing import Any
 
 THREADS, GRADIENTS = "torch.get_num_threads()", "torch.is_grad_enabled()"
 DEFAULT_DTYPE, DEFAULT_DEVICE = "torch.get_default_dtype()", "torch.get_default_device()"
+# torch's defaults: how products of half precision add up, and the kernels among which attention chooses
+PRODUCTS = {
+    "torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction": True,
+    "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction": True,
+    "torch.backends.cuda.matmul.allow_fp16_accumulation": False,  # since torch 2.7
+}
+ATTENTION = {
+    f"torch.backends.cuda.{kind}_sdp_enabled()": f"backends.cuda.enable_{kind}_sdp"
+    for kind in ("flash", "mem_efficient", "math", "cudnn")
+}
 CALLS = {  # settings that torch reads by one function and sets by another
     "torch.get_float32_matmul_precision()": "set_float32_matmul_precision",
     "torch.get_deterministic_debug_mode()": "set_deterministic_debug_mode",
@@ -21,6 +31,7 @@ CALLS = {  # settings that torch reads by one function and sets by another
     GRADIENTS: "set_grad_enabled",
     DEFAULT_DTYPE: "set_default_dtype",
     DEFAULT_DEVICE: "set_default_device",
+    **ATTENTION,
 }
 IEEE, INHERITED = "ieee", "none"
 UNREADABLE = "unreadable"  # torch refuses to read an older flag that contradicts the newer ones
@@ -65,6 +76,8 @@ def wanted(tf32: bool = False, as_they_are: tuple[str, ...] = ()) -> dict[str, A
     now = current()
     return {
         **_precisions(tf32),
+        **PRODUCTS,
+        **dict.fromkeys(ATTENTION, True),
         "torch.backends.cudnn.benchmark": False,
         "torch.backends.cudnn.enabled": True,
         "torch.backends.mkldnn.enabled": True,
@@ -97,19 +110,24 @@ def _settings() -> tuple[ProcessSetting, ...]:
         get, put = (partial(call, kind) for call in (torch.is_autocast_enabled, torch.set_autocast_enabled))
         found.append(ProcessSetting(f"torch.is_autocast_enabled({kind!r})", get, put))
     flags = ("benchmark", "enabled", "deterministic")
-    names = [*_precisions(False), *(f"torch.backends.cudnn.{flag}" for flag in flags), "torch.backends.mkldnn.enabled"]
+    names = [
+        *_precisions(False),
+        *PRODUCTS,
+        *(f"torch.backends.cudnn.{flag}" for flag in flags),
+        "torch.backends.mkldnn.enabled",
+    ]
     for name in [name for name in names if name not in CALLS]:
         place, _, attribute = name.removeprefix("torch.").rpartition(".")
         try:
             owner = attrgetter(place)(torch)
             setting = ProcessSetting(name, partial(getattr, owner, attribute), partial(setattr, owner, attribute))
             setting.read()
-        except AttributeError:  # torch before 2.9 has the older flags alone
+        except AttributeError:  # torch before 2.9 has the older flags of precision alone
             continue
         found.append(setting)
     for name, setter in CALLS.items():
         set_value = _set_default_device if name == DEFAULT_DEVICE else attrgetter(setter)(torch)
-        found.append(ProcessSetting(name, getattr(torch, name[len("torch.") : -2]), set_value))
+        found.append(ProcessSetting(name, attrgetter(name[len("torch.") : -2])(torch), set_value))
     return tuple(found)
 
 

@@ -26,6 +26,11 @@ SETTING = {  # a user's line, by the name that reads the setting
     "torch.backends.cudnn.rnn.fp32_precision": "torch.backends.cudnn.rnn.fp32_precision = 'tf32'",
     "torch.backends.mkldnn.matmul.fp32_precision": "torch.backends.mkldnn.matmul.fp32_precision = 'bf16'",
     "torch.backends.fp32_precision": "torch.backends.fp32_precision = 'tf32'",
+    "torch.backends.cuda.matmul.allow_fp16_accumulation": "torch.backends.cuda.matmul.allow_fp16_accumulation = True",
+    "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction": (
+        "torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False"
+    ),
+    "torch.backends.cuda.flash_sdp_enabled()": "torch.backends.cuda.enable_flash_sdp(False)",
     "torch.backends.cudnn.benchmark": "torch.backends.cudnn.benchmark = True",
     "torch.backends.cudnn.deterministic": "torch.backends.cudnn.deterministic = True",
     "torch.backends.cudnn.enabled": "torch.backends.cudnn.enabled = False",
@@ -39,6 +44,7 @@ SETTING = {  # a user's line, by the name that reads the setting
     "torch.get_default_device()": "torch.set_default_device('meta')",
 }
 NEWER = [name for name in SETTING if name.endswith("fp32_precision")]  # since torch 2.9
+SINCE_2_7 = "torch.backends.cuda.matmul.allow_fp16_accumulation"
 HERE = [name for name in SETTING if name in settings.current()]
 NETWORK = """
 import torch
@@ -66,7 +72,7 @@ HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 def _as_before():
     with settings.preserve():
         yield
-    assert set(SETTING) - set(NEWER) <= set(HERE)
+    assert set(SETTING) - {*NEWER, SINCE_2_7} <= set(HERE)
 
 
 @pytest.fixture
@@ -99,7 +105,11 @@ def test_a_cell_runs_under_the_same_settings_whatever_code_sets(written, where):
     before = settings.current()
     assert timed(name, "step").samples
     after = sys.modules[name.partition(":")[0]].SEEN
-    wanted = {"torch.backends.cudnn.benchmark": False, "torch.get_default_dtype()": torch.float32}
+    wanted = {
+        "torch.backends.cudnn.benchmark": False,
+        "torch.backends.cuda.flash_sdp_enabled()": True,
+        "torch.get_default_dtype()": torch.float32,
+    }
     wanted |= {each: "ieee" for each in NEWER if each in HERE}
     wanted |= {each: before[each] for each in ("torch.get_num_threads()", "torch.is_grad_enabled()")}
     assert {each: after[each] for each in wanted} == wanted
