@@ -72,7 +72,9 @@ class Environment:
     cpu_family: Annotated[int | None, Column("number of its family; on Arm its architecture", NUMBER)] = None
     cpu_model: Annotated[int | None, Column("number of its model; on Arm its part", NUMBER)] = None
     physical_cores: Annotated[int | None, Column("physical cores", NUMBER, least=1, most=10**6)] = None
-    caches: Annotated[str | None, Column("data caches of the processor, or of the GPU, summed by level", form=CACHES)] = None
+    caches: Annotated[
+        str | None, Column("data caches of the processor, or of the GPU, summed by level", form=CACHES)
+    ] = None
     tuning: Annotated[str | None, Column("the set variables that change the speed of libraries", form=TUNING)] = None
     c_library: Annotated[str | None, "the C library and its version; it allocates a processor's memory"] = None
     hypervisor: Annotated[str | None, "the hypervisor of a virtual machine, else `none`"] = None
@@ -178,7 +180,11 @@ class Run(Attempt):
 
 @table(f"{MACHINE}/samples.csv", key=(*ROUND, "sample"))
 class Sample(OfCell):
-    """One timed sample of a round: ``block`` calls in a row. An empty cell: not available on this device."""
+    """One timed sample of a round: ``block`` calls in a row. An empty cell: not available on this device.
+
+    Load, clock, temperature, power, throttling and energy are those of the whole round; all its samples have the same.
+    Rows recorded before 2026-11-29 hold those of a window of half a second, and clock and power after its end.
+    """
 
     sample: Annotated[int, Column("counts the samples of a round from 0", NUMBER)]
     block: Annotated[int, Column("calls in a row that were timed together", NUMBER, least=1)]
@@ -186,11 +192,11 @@ class Sample(OfCell):
     round: schema.Round
     event_s: Annotated[float | None, Column("the device's time of one call, from its events", most=DAY_S)] = None
     load: schema.Load = None
-    clock_hz: Annotated[float | None, Column("the device's clock at the end", least=1e6, most=1e11)] = None
-    temperature_c: Annotated[float | None, Column("its temperature then", least=-100, most=300)] = None
-    power_w: Annotated[float | None, Column("its power then", most=1e5)] = None
+    clock_hz: Annotated[float | None, Column("the device's clock at work", least=1e6, most=1e11)] = None
+    temperature_c: Annotated[float | None, Column("its temperature at the end", least=-100, most=300)] = None
+    power_w: Annotated[float | None, Column("its mean power over the round", most=1e5)] = None
     throttle: Annotated[str | None, "its reasons for a lower clock, joined by `;`"] = None
-    energy_j: Annotated[float | None, "energy of one call, if the block was long enough"] = None
+    energy_j: Annotated[float | None, "mean energy of one call, over 20 steps of the counter or more"] = None
 
 
 @table(f"{MACHINE}/profiles.csv", key=CELL)

@@ -138,7 +138,7 @@ def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
     list(psutil.process_iter(["cpu_percent"]))  # psutil measures from the previous call on
     times_before, swap_before, opening = psutil.cpu_times(), psutil.swap_memory(), sensors.read()
     time.sleep(WINDOW_S)
-    conditions = Conditions.between(opening, sensors.read(), None)
+    conditions = Conditions.between(opening, sensors.read())
     times, swap = psutil.cpu_times(), psutil.swap_memory()
     stolen_s = getattr(times, "steal", 0.0) - getattr(times_before, "steal", 0.0)
     yield from check_cores(conditions.load or 0.0, stolen_s / (sum(times) - sum(times_before) or 1.0))

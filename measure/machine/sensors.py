@@ -9,9 +9,8 @@ from typing import Any
 from measure.machine.nvidia import ask, board_of
 from measure.machine.processor import content_of
 
-# Read sensors between samples, at most so often: a reading takes up to milliseconds, NVIDIA's energy counter steps
-# every 100 ms and core time every 10 ms.
-WINDOW_S = 0.5
+ENERGY_STEPS = 20  # a window of fewer steps of the energy counter has no energy: each end is off by up to one step
+NVIDIA_STEP_S, RAPL_STEP_S = 0.1, 0.001  # between two steps of the energy counter
 POWER_CAP = "power cap"  # usual for a GPU with a small power budget, such as a T4; cooling does not help
 # Bits of NVML's ``nvmlClocksEventReasons`` that mean heat or power. The other bits mean idle or a user's setting.
 NVIDIA_THROTTLING = {
@@ -25,19 +24,25 @@ THERMOMETERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")  # of Intel, A
 class Reading:
     """One moment. Times (0 if not counted) and energy run from an arbitrary start; the other values are current."""
 
+    at_s: float = 0.0
     core_s: float = 0.0  # of all cores
     idle_s: float = 0.0  # its idle part
     process_s: float = 0.0  # of this process
     energy_j: float | None = None
+    energy_step_s: float = 0.0  # the energy rises in steps about so far apart
     clock_hz: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
     throttle: str | None = None  # the reasons (heat, power) for a lowered clock, joined by ``;``
+    throttle_count: int = 0  # how often a processor lowered its clock for heat
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of a window of samples; the fields are columns of ``records.Sample``."""
+    """The conditions of a window, such as a round; the fields are columns of ``records.Sample``.
+
+    ``power_w`` is the energy by the time where a counter of energy exists. ``energy_j`` is the energy of one call.
+    """
 
     load: float | None = None
     clock_hz: float | None = None
@@ -47,17 +52,22 @@ class Conditions:
     energy_j: float | None = None
 
     @classmethod
-    def between(cls, opening: Reading, closing: Reading, calls: int | None) -> "Conditions":
-        """Return the conditions of a window of ``calls`` calls; None calls: other work used energy in it too.
+    def between(cls, opening: Reading, closing: Reading, call_s: float | None = None) -> "Conditions":
+        """Return the conditions between two readings; ``call_s`` is the time from one call to the next.
 
-        The load is the share of all cores that other processes and a hypervisor used; None if the counters do not move.
+        None for ``call_s``: other work used energy too. The load is the share of all cores that other processes and a
+        hypervisor used; None if the counters do not move. A counter of energy that falls was reset.
         """
         core_s, process_s = closing.core_s - opening.core_s, closing.process_s - opening.process_s
         load = min(1.0, max(0.0, 1 - (closing.idle_s - opening.idle_s + process_s) / core_s)) if core_s else None
-        energy_j = None
-        if calls and opening.energy_j is not None and closing.energy_j is not None:
-            energy_j = (closing.energy_j - opening.energy_j) / calls or None
-        return cls(load, closing.clock_hz, closing.temperature_c, closing.power_w, closing.throttle, energy_j)
+        window_s, power_w, energy_j = closing.at_s - opening.at_s, closing.power_w, None
+        if opening.energy_j is not None and closing.energy_j is not None:
+            used_j = closing.energy_j - opening.energy_j
+            if used_j > 0 and window_s > 0 and window_s >= ENERGY_STEPS * closing.energy_step_s:
+                power_w = used_j / window_s
+                energy_j = power_w * call_s if call_s else None
+        throttle = "thermal" if closing.throttle_count > opening.throttle_count else closing.throttle
+        return cls(load, closing.clock_hz, closing.temperature_c, power_w, throttle, energy_j)
 
 
 class Sensors:
@@ -69,7 +79,7 @@ class Sensors:
 
 def load_since(opening: Reading, sensors: Sensors) -> float | None:
     """Return the share of all cores that other processes used since a reading; None if the system hides it."""
-    return Conditions.between(opening, sensors.read(), None).load
+    return Conditions.between(opening, sensors.read()).load
 
 
 class HostLoad(Sensors):
@@ -81,7 +91,7 @@ class HostLoad(Sensors):
         times = psutil.cpu_times()
         guests_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # already in user time
         idle_s = times.idle + getattr(times, "iowait", 0.0)
-        return Reading(sum(times) - guests_s, idle_s, time.process_time())
+        return Reading(time.perf_counter(), sum(times) - guests_s, idle_s, time.process_time())
 
 
 class ProcessorSensors(HostLoad):
@@ -95,7 +105,6 @@ class ProcessorSensors(HostLoad):
         cores, names = system / "devices/system/cpu", system.glob("class/hwmon/hwmon*/name")
         self._clocks = _readable(cores.glob("cpufreq/policy*/scaling_cur_freq"))
         self._throttles = _readable(cores.glob("cpu*/thermal_throttle/*_throttle_count"))
-        self._throttle_count = sum(_numbers(self._throttles))
         chips = [name.parent for name in names if content_of(name) in THERMOMETERS]
         self._thermometers = _readable(file for chip in chips for file in chip.glob("temp*_input"))
         counters = _readable(system.glob("class/powercap/intel-rapl:*/energy_uj"))
@@ -105,16 +114,16 @@ class ProcessorSensors(HostLoad):
 
     def read(self) -> Reading:
         clocks, temperatures = _numbers(self._clocks), _numbers(self._thermometers)
-        count_before, self._throttle_count = self._throttle_count, sum(_numbers(self._throttles))
         before_uj, self._last_uj = self._last_uj, _numbers(self._packages)
         for before, now, end in zip(before_uj, self._last_uj, self._ranges_uj, strict=True):
             self._used_uj += (now - before) % end  # a counter wraps around at the end of its range
         return replace(
             super().read(),
             energy_j=self._used_uj / 1e6 if self._packages else None,
+            energy_step_s=RAPL_STEP_S,
             clock_hz=1e3 * sum(clocks) / len(clocks) if clocks else None,
             temperature_c=max(temperatures) / 1e3 if temperatures else None,
-            throttle="thermal" if self._throttle_count > count_before else None,
+            throttle_count=sum(_numbers(self._throttles)),
         )
 
 
@@ -144,7 +153,7 @@ class NvidiaSensors(HostLoad):
             answers["power_w"] = ask("DeviceGetPowerUsage", self._board), 1e-3
             answers["energy_j"] = ask("DeviceGetTotalEnergyConsumption", self._board), 1e-3
         values: dict[str, Any] = {name: value * unit for name, (value, unit) in answers.items() if value is not None}
-        return replace(super().read(), throttle=nvidia_throttling(self._board), **values)
+        return replace(super().read(), energy_step_s=NVIDIA_STEP_S, throttle=nvidia_throttling(self._board), **values)
 
 
 def nvidia_throttling(handle: Any) -> str | None:

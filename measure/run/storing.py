@@ -142,9 +142,9 @@ def store_round(cache: RunCache, task: RoundTask, outcome: Timing | Failure) -> 
             timing = outcome.stages.get(phase, outcome)
             run = replace(run, flags=";".join(timing.flags) or None, peak_byte=timing.peak_byte)
             key = {**cache.key(task.cell._replace(phase=phase)), "round": task.round, "block": timing.block}
+            key |= asdict(timing.conditions)
             for index, timed in enumerate(timing.samples):
-                times = {"latency_s": timed.latency_s, "event_s": timed.event_s, **asdict(timed.conditions)}
-                samples.append(Sample(**key, sample=index, **times))
+                samples.append(Sample(**key, sample=index, latency_s=timed.latency_s, event_s=timed.event_s))
         rows.append((run, samples))
     *stages, whole = rows
     cache.folder.put_run(*whole, stages)

@@ -8,8 +8,8 @@ from statistics import median
 
 from measure.domain.statistics import estimate_median, is_drifting
 from measure.domain.words import CALL_LIMIT_S, CAPPED, DRIFTING, LOAD, LOADED, TARGET, THROTTLED, WIDE
-from measure.machine.sensors import POWER_CAP, Sensors
-from measure.timing.stopwatch import Stopwatch, TimedSample, Windows
+from measure.machine.sensors import POWER_CAP, Conditions, Sensors
+from measure.timing.stopwatch import Stopwatch, TimedSample
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def round_sampling(budget_s: float | None = None) -> Sampling:
 
 @dataclass(frozen=True)
 class Timing:
-    """Samples in order of time, each a block of ``block`` calls, and their flags.
+    """Samples in order of time, each a block of ``block`` calls, their flags, and the conditions of the whole round.
 
     The whole call decides when sampling ends; ``stages`` have flags of their own. A training step has a peak of memory.
     """
@@ -70,6 +70,7 @@ class Timing:
     flags: tuple[str, ...] = ()
     stages: "Mapping[str, Timing]" = field(default_factory=dict)
     peak_byte: int | None = None
+    conditions: Conditions = field(default_factory=Conditions)
 
     @property
     def latencies_s(self) -> tuple[float, ...]:
@@ -78,27 +79,27 @@ class Timing:
 
 def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = None) -> Timing:
     """Warm up, then time blocks as ``sampling`` asks. With cold caches (``clear``) a block is a single call."""
+    sensors = sensors or Sensors()
     stopwatch.synchronize()
     block_s = 0.0 if stopwatch.clear else max(sampling.block_s, stopwatch.cost_s() / CLOCK_SHARE)
     while True:
         call_s = _warm_up(stopwatch, sampling, block_s)
         calls = _calls(block_s, call_s)
-        runs = 0 if stopwatch.clear else calls * stopwatch.runs_per_call  # clearing uses energy too
-        windows = Windows(sensors or Sensors(), stopwatch.clock, runs)
-        start = stopwatch.clock()
+        opening, start = sensors.read(), stopwatch.clock()
         timed = stopwatch.time(calls)
         if timed.latency_s >= call_s / 2:
             break  # else warm-up timed set-up
-    latencies_s: list[float] = []
+    samples: list[TimedSample] = []
     next_look = sampling.fewest
     while True:
-        latencies_s.append(timed.latency_s)
-        windows.add(timed)
-        count, elapsed_s = len(latencies_s), (stopwatch.clock() - start) / 1e9
+        samples.append(timed)
+        if calls * timed.latency_s > 1.0:
+            sensors.read()  # the energy counter of a processor wraps around within minutes
+        count, elapsed_s = len(samples), (stopwatch.clock() - start) / 1e9
         if count >= sampling.fewest and (elapsed_s >= sampling.limit_s or count >= sampling.most):
             break
         if count >= next_look and elapsed_s >= sampling.least_s:
-            width = estimate_median(latencies_s).relative_half_width
+            width = estimate_median([each.latency_s for each in samples]).relative_half_width
             if width is not None and width <= sampling.target:
                 break
             # Every look is a chance to stop at an interval that is narrow by luck: with a look at every sample, only
@@ -106,11 +107,15 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
             next_look = count + 1 if width is None else ceil(LOOKS * count)
         timed = stopwatch.time(calls)
     _log.info("sampling ends after %d samples of %d calls in %.1f s", count, calls, elapsed_s)
-    samples, stages = windows.finish(), {}
-    for name in timed.stages:  # under the conditions of their call, with an unknown share of its energy
-        parts = [replace(each.stages[name], conditions=replace(each.conditions, energy_j=None)) for each in samples]
-        stages[name] = Timing(calls, tuple(parts), _flags(parts, sampling))
-    return Timing(calls, samples, _flags(samples, sampling), stages)
+    runs = count * calls * stopwatch.runs_per_call
+    call_s = None if stopwatch.clear else elapsed_s / runs  # clearing uses energy too
+    conditions = Conditions.between(opening, sensors.read(), call_s)
+    found = replace(conditions, energy_j=None)  # of the stages: their share of a call's energy is unknown
+    stages = {}
+    for name in timed.stages:
+        parts = tuple(each.stages[name] for each in samples)
+        stages[name] = Timing(calls, parts, _flags(parts, found, sampling), conditions=found)
+    return Timing(calls, tuple(samples), _flags(samples, conditions, sampling), stages, conditions=conditions)
 
 
 def _calls(block_s: float, call_s: float) -> int:
@@ -139,15 +144,14 @@ def _warm_up(stopwatch: Stopwatch, sampling: Sampling, block_s: float) -> float:
     return median(blocks[-trend:]) if blocks else call_s
 
 
-def _flags(samples: Sequence[TimedSample], sampling: Sampling) -> tuple[str, ...]:
+def _flags(samples: Sequence[TimedSample], conditions: Conditions, sampling: Sampling) -> tuple[str, ...]:
     latencies_s = [each.latency_s for each in samples]
     width = estimate_median(latencies_s).relative_half_width
-    loads = [each.conditions.load for each in samples if each.conditions.load is not None]
-    reasons = {reason for each in samples for reason in (each.conditions.throttle or "").split(";") if reason}
+    reasons = set((conditions.throttle or "").split(";")) - {""}
     flags = {
         WIDE: width is None or width > sampling.target,
         DRIFTING: is_drifting(latencies_s, sampling.target),
-        LOADED: bool(loads) and median(loads) >= LOAD,
+        LOADED: (conditions.load or 0.0) >= LOAD,
         THROTTLED: bool(reasons - {POWER_CAP}),
         CAPPED: POWER_CAP in reasons,
     }

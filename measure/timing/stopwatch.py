@@ -1,4 +1,4 @@
-"""Time calls and their stages with the host's clock and the device's, under the conditions that sensors read."""
+"""Time calls and their stages with the host's clock and the device's."""
 
 import threading
 import time
@@ -8,7 +8,6 @@ from statistics import fmean, median
 
 from measure.domain import variants
 from measure.machine.device import Device, Events
-from measure.machine.sensors import WINDOW_S, Conditions, Sensors
 
 CLOCK_READINGS = 21  # empty blocks; their median time is the cost of timing
 BEAT_EVERY_S = 1.0  # the time between two signs of life during a first call
@@ -16,15 +15,13 @@ BEAT_EVERY_S = 1.0  # the time between two signs of life during a first call
 
 @dataclass(frozen=True)
 class TimedSample:
-    """One block: the time of one call (s) by the host and by the device, and the conditions of its window.
+    """One block: the time of one call (s) by the host and by the device.
 
-    A window is a row of samples that last ``sensors.WINDOW_S`` together. The last window is shorter, so its load and
-    energy are unknown. ``stages`` is empty except from ``StagedStopwatch``.
+    ``stages`` is empty except from ``StagedStopwatch``.
     """
 
     latency_s: float
     event_s: float | None = None
-    conditions: Conditions = field(default_factory=Conditions)
     stages: "Mapping[str, TimedSample]" = field(default_factory=dict)
 
 
@@ -98,33 +95,6 @@ def _combine(times: Sequence[TimedSample], how: Callable[[Iterable[float]], floa
     """Combine the host's times, and the device's unless it lost one."""
     events = [each.event_s for each in times if each.event_s is not None]
     return TimedSample(how(each.latency_s for each in times), how(events) if len(events) == len(times) else None)
-
-
-class Windows:
-    """Adds to each sample the conditions of its window; ``calls`` per sample, 0 if other work runs in between."""
-
-    def __init__(self, sensors: Sensors, clock: Callable[[], int], calls: int) -> None:
-        self._sensors, self._clock, self._calls = sensors, clock, calls
-        self._opening, self._opened_ns = sensors.read(), clock()
-        self._open: list[TimedSample] = []
-        self._closed: list[TimedSample] = []
-
-    def add(self, timed: TimedSample) -> None:
-        self._open.append(timed)
-        if (self._clock() - self._opened_ns) / 1e9 >= WINDOW_S:
-            closing = self._sensors.read()
-            self._close(Conditions.between(self._opening, closing, self._calls * len(self._open)))
-            self._opening, self._opened_ns = closing, self._clock()
-
-    def finish(self) -> tuple[TimedSample, ...]:
-        if self._open:
-            closing = self._sensors.read()
-            self._close(Conditions.between(closing, closing, None))  # load and energy need a window
-        return tuple(self._closed)
-
-    def _close(self, conditions: Conditions) -> None:
-        self._closed += [replace(timed, conditions=conditions) for timed in self._open]
-        self._open = []
 
 
 def run_first_call(call: Callable[[], object], variant: str, device: Device, beat: Callable[[], None]) -> None:

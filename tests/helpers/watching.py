@@ -37,12 +37,11 @@ class Sensors:
     def __init__(self, hands, throttle=None, throttles_from_s=0.0, idle=2):
         self.hands, self.idle = hands, idle
         self.throttle, self.throttles_from_s = throttle, throttles_from_s
-        self.read_at_s = []
 
     def read(self):
         now_s = self.hands.clock() / 1e9
-        self.read_at_s.append(now_s)
         return Reading(
+            now_s,
             core_s=4 * now_s,
             idle_s=self.idle * now_s,
             process_s=now_s,

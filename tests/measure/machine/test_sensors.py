@@ -1,26 +1,42 @@
+import dataclasses
+
 import pynvml
 import pytest
 
 from measure.machine.sensors import Conditions, NvidiaSensors, ProcessorSensors, Reading
 
-ALL = Reading(1.0, 1.0, 1.0, 1.0, clock_hz=2e9, temperature_c=50.0, power_w=90.0, throttle="power cap")
+ALL = Reading(1.0, 1.0, 1.0, 1.0, 1.0, clock_hz=2e9, temperature_c=50.0, power_w=90.0, throttle="power cap")
+
+
+def energy(at_s, energy_j, step_s=0.1):
+    return Reading(at_s, energy_j=energy_j, energy_step_s=step_s, power_w=9.0)
 
 
 @pytest.mark.parametrize(
-    ("opening", "closing", "calls", "expected"),
+    ("opening", "closing", "call_s", "expected"),
     [
         # Of 4 s of two cores' time, 1 s was idle and 2 s our own.
-        (Reading(100, 50, 7), Reading(104, 51, 9), 1, Conditions(load=0.25)),
+        (Reading(0, 100, 50, 7), Reading(2, 104, 51, 9), 1, Conditions(load=0.25)),
         # It stays between nothing and everything though counters step.
-        (Reading(0, 0, 0), Reading(1, 0.5, 0.51), 1, Conditions(load=0.0)),
-        (Reading(100, 50, 7, 3), Reading(100, 50, 7, 3), 10, Conditions()),  # counters that do not move
-        (Reading(energy_j=10), Reading(energy_j=40), 60, Conditions(energy_j=0.5)),
-        (Reading(energy_j=10), Reading(energy_j=40), None, Conditions()),  # other work took some of it
+        (Reading(0, 0, 0, 0), Reading(1, 1, 0.5, 0.51), 1, Conditions(load=0.0)),
+        (Reading(0, 100, 50, 7, 3), Reading(1, 100, 50, 7, 3), 10, Conditions()),  # counters that do not move
+        # 30 J in 2 s are 15 W, and a call takes 1/30 s of them; the current reading of power is another.
+        (energy(5, 10), energy(7, 40), 1 / 30, Conditions(power_w=15.0, energy_j=0.5)),
+        (energy(5, 10), energy(7, 40), None, Conditions(power_w=15.0)),  # other work took some of it
+        # Fewer than 20 steps of the counter, a reset of it, and a counter that stops answering
+        (energy(5, 10), energy(6.9, 40), 1, Conditions(power_w=9.0)),
+        (energy(5, 10), energy(7, 2), 1, Conditions(power_w=9.0)),
+        (energy(5, 10), energy(7, None), 1, Conditions(power_w=9.0)),
+        (energy(5, None), energy(7, 10), 1, Conditions(power_w=9.0)),
+        (energy(5, 10, 0.001), energy(5.025, 11, 0.001), 0.01, Conditions(power_w=40.0, energy_j=0.4)),
         (ALL, ALL, 1, Conditions(None, 2e9, 50.0, 90.0, "power cap", None)),
+        (Reading(throttle_count=7), Reading(throttle_count=7), 1, Conditions()),
+        (Reading(throttle_count=7), Reading(throttle_count=8), 1, Conditions(throttle="thermal")),
     ],
 )
-def test_the_conditions_of_a_window(opening, closing, calls, expected):
-    assert Conditions.between(opening, closing, calls) == expected
+def test_the_conditions_of_a_window(opening, closing, call_s, expected):
+    found = Conditions.between(opening, closing, call_s)
+    assert dataclasses.astuple(found) == pytest.approx(dataclasses.astuple(expected))
 
 
 def sensors_of(root, files):
@@ -61,9 +77,11 @@ def test_a_processors_clock_and_temperature(tmp_path, files, clock_hz, temperatu
 def test_a_processor_is_throttled_where_its_counter_has_moved(tmp_path):
     counter = "devices/system/cpu/cpu0/thermal_throttle/package_throttle_count"
     sensors = sensors_of(tmp_path, {counter: 7})
-    assert sensors.read().throttle is None
+    opening = sensors.read()
+    assert Conditions.between(opening, sensors.read()).throttle is None
     (tmp_path / counter).write_text("8\n")
-    assert [sensors.read().throttle for _ in range(2)] == ["thermal", None]
+    assert Conditions.between(opening, sensors.read()).throttle == "thermal"
+    assert Conditions.between(sensors.read(), sensors.read()).throttle is None
 
 
 def rapl(range_uj=10**9, **used_uj):

@@ -67,7 +67,7 @@ def test_results_go_into_their_tables(cache, monkeypatch):
     signature = {"recorded_at": "2026-01-03T00:00:00+00:00", **SITTING}
     counted = workload("alexnet")
     conditions = Conditions(load=0.25, clock_hz=1e9, throttle="power cap")
-    timed = Timing(3, (TimedSample(0.1, 0.09, conditions), TimedSample(0.2)), ("wide", "throttled"))
+    timed = Timing(3, (TimedSample(0.1, 0.09), TimedSample(0.2)), ("wide", "throttled"), conditions=conditions)
     again = dataclasses.replace(CELL, round=2)
     summary = do(cache, {COUNT: [Count(counted, [], [])], ROOF: KernelTiming(0.5, 0.4, 0.6, 6), again: timed})
     assert cache.workloads.rows(Workload) == [counted]
@@ -76,10 +76,10 @@ def test_results_go_into_their_tables(cache, monkeypatch):
     cell = (ENVIRONMENT.environment_id, "alexnet", 4, "fp32", "inference", "eager")
     of_run = {"round": 2, "flags": "wide;throttled", "input_shape": "3x224x224", "target": 0.05}
     assert cache.folder.rows(Run) == [Run(*cell, status="ok", reason=None, **of_run, **signature)]
-    read = {"event_s": 0.09, "load": 0.25, "clock_hz": 1e9, "throttle": "power cap"}
+    read = {"load": 0.25, "clock_hz": 1e9, "throttle": "power cap"}
     assert cache.folder.rows(Sample) == [
-        Sample(*cell, sample=0, block=3, latency_s=0.1, round=2, **read),
-        Sample(*cell, sample=1, block=3, latency_s=0.2, round=2),
+        Sample(*cell, sample=0, block=3, latency_s=0.1, round=2, event_s=0.09, **read),
+        Sample(*cell, sample=1, block=3, latency_s=0.2, round=2, **read),
     ]
     assert summary.statuses == {"ok": 3}
 

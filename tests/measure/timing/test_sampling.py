@@ -85,9 +85,9 @@ def test_cold_samples_are_single_calls_without_own_energy():
     assert timing.latencies_s == pytest.approx([0.001] * len(timing.latencies_s))
     hands = Hands([0.6])
     warm, cold = (take(hands, sensors=Sensors(hands), clear=clear) for clear in (None, lambda: None))
-    assert warm.samples[0].conditions.energy_j == pytest.approx(30.0)  # 50 W for 0.6 s
-    assert cold.samples[0].conditions.energy_j is None
-    assert cold.samples[0].conditions.load == pytest.approx(0.25)
+    assert warm.conditions.energy_j == pytest.approx(30.0)  # 50 W for 0.6 s
+    assert cold.conditions.energy_j is None
+    assert cold.conditions.load == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_stages_are_sampled_by_the_rule_of_their_whole():
 def test_each_stage_has_its_own_flags_and_its_wholes_conditions():
     whole = take_stages([1.0], [0.2, 0.8], least_s=8.0)  # the whole is steady, its parts are not
     assert [timing.flags for timing in (whole, *whole.stages.values())] == [(), ("wide",), ("wide",)]
-    conditions = whole.samples[0].conditions
+    conditions = whole.conditions
     assert conditions.energy_j == pytest.approx(50.0)  # 50 W for 1 s
-    assert whole.stages["first"].samples[0].conditions == dataclasses.replace(conditions, energy_j=None)
+    assert whole.stages["first"].conditions == dataclasses.replace(conditions, energy_j=None)
 
 
 @pytest.mark.parametrize(

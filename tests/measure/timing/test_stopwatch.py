@@ -3,10 +3,9 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from helpers.watching import Hands, Sensors
 
 from measure.timing import stopwatch
-from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows
+from measure.timing.stopwatch import StagedStopwatch, Stopwatch
 
 
 class Script:
@@ -119,40 +118,6 @@ def test_an_asynchronous_device_times_whole_calls_without_a_wait():
     assert (sample.latency_s, sample.event_s) == (0.5, 0.25)
     assert latencies(sample) == pytest.approx([0.1, 0.3, 0.3])  # (0.2 + 0.4) / 2
     assert [stage.event_s for stage in sample.stages.values()] == pytest.approx([0.05, 0.15, 0.15])
-
-
-def conditions_of(calls, call_s, count):
-    """The conditions of samples of one call each; when sensors were read."""
-    hands = Hands([call_s])
-    sensors = Sensors(hands)
-    windows = Windows(sensors, hands.clock, calls)
-    for _ in range(count):
-        hands.call()
-        windows.add(TimedSample(hands.now / 1e9))
-    return [each.conditions for each in windows.finish()], sensors.read_at_s
-
-
-def test_samples_have_the_conditions_of_their_window():
-    conditions, read_at_s = conditions_of(2, 0.2, 8)
-    assert read_at_s == pytest.approx([0, 0.6, 1.2, 1.6])
-    # Windows of three samples, the first that last half a second, and two samples left over.
-    first, second, rest = conditions[0], conditions[3], conditions[6]
-    assert conditions == [first] * 3 + [second] * 3 + [rest] * 2
-    assert first.load == pytest.approx(0.25)  # of 4 cores 2 idle, 1 works here, 1 for others
-    assert first.energy_j == pytest.approx(5.0)  # 50 W for 0.6 s in 6 calls
-    assert (first.clock_hz, first.power_w, first.throttle) == (1e9, 51.0, None)
-    assert first.temperature_c == pytest.approx(40.6)
-    assert second.temperature_c == pytest.approx(41.2)
-    assert (rest.load, rest.energy_j) == (None, None)  # 0.4 s is too short for them
-    assert rest.temperature_c == pytest.approx(41.6)
-
-
-@pytest.mark.parametrize(("calls", "energy_j"), [(1, 150.0), (0, None)])  # 50 W for 3 s; unknown with other work
-def test_a_sample_longer_than_a_window_is_one(calls, energy_j):
-    (first, second), _ = conditions_of(calls, 3.0, 2)
-    assert first.energy_j == second.energy_j == energy_j
-    assert (first.load, second.load) == (pytest.approx(0.25), pytest.approx(0.25))
-    assert (first.temperature_c, second.temperature_c) == (pytest.approx(43), pytest.approx(46))
 
 
 def showing():
