@@ -89,7 +89,8 @@ def test_inference_and_steps_go_from_identification_to_csv(t4):
     for sample in of_squeezenet(t4.rows(records.Sample), 64, "inference"):
         assert sample.event_s >= least_s(T4, "fp32", 64)
         assert sample.latency_s >= 0.999 * sample.event_s  # but for rounding
-        assert (sample.temperature_c, sample.clock_hz, sample.throttle) == (60.0, 1590e6, None)
+        assert (sample.temperature_c, sample.throttle) == (60.0, None)
+        assert 300e6 <= sample.clock_hz <= 1590e6  # it may fall before it is read: calls so short are the host's
     assert {row.phase for row in runs} == {"inference", "step", "forward", "backward", "update"}
     for row in runs:
         if row.phase == "step":  # weights, gradients and momentum, at four bytes each, and activations
@@ -162,7 +163,8 @@ def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
     for sample in of_squeezenet(folder.rows(records.Sample), 64, "inference"):
         assert sample.event_s >= least_s(A100_SLICE, "fp32", 64)
         # The slice has the clock of the board, but not its power and energy.
-        assert (sample.clock_hz, sample.power_w, sample.energy_j) == (1410e6, None, None)
+        assert 210e6 <= sample.clock_hz <= 1410e6
+        assert (sample.power_w, sample.energy_j) == (None, None)
 
 
 def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):

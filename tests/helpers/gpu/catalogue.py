@@ -2,8 +2,8 @@
 
 These are inputs of tests and no data: "measurements" on them show that the program works, and nothing of a chip.
 Names, memory, multiprocessors and caches are as nvidia-smi and ``torch.cuda.get_device_properties`` print them where a
-comment says so. Peaks, bandwidths and power are near the datasheets in ``data/chips.csv``: they only have to tell
-milliseconds from seconds.
+comment says so. Peaks, bandwidths and the limit of power are near the datasheets in ``data/chips.csv``: they only have
+to tell milliseconds from seconds. Other powers are made up.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,8 @@ class Gpu:
 
     ``memory_byte`` is NVML's answer, None for a GPU that shares the system's memory; ``torch_memory_byte`` lacks the
     driver's own part. A ``sliced`` GPU is in MIG mode. NVML does not support the questions ``untold`` (names without
-    ``nvmlDeviceGet``).
+    ``nvmlDeviceGet``). It draws ``idle_w`` always, ``arithmetic_w`` more at the peak of any precision and ``memory_w``
+    more at its bandwidth; ``power_w`` is the board's limit.
     """
 
     name: str
@@ -32,13 +33,29 @@ class Gpu:
     flop_per_s: dict[str, float]
     byte_per_s: float
     clock_mhz: int
+    idle_clock_mhz: int
     power_w: int
+    idle_w: int
+    arithmetic_w: int
+    memory_w: int
     untold: frozenset[str] = frozenset()
     sliced: tuple["Gpu", ...] | None = None
 
     @property
     def is_slice(self):
         return self.uuid.startswith("MIG-")
+
+    @property
+    def joule_per_byte(self):
+        return self.memory_w / self.byte_per_s
+
+    def joule_per_flop(self, precision):
+        return self.arithmetic_w / self.flop_per_s[precision]
+
+    def kernel_j(self, kernel):
+        """The energy of a kernel besides the idle power."""
+        byte = kernel.read_byte + kernel.written_byte
+        return self.joule_per_flop(kernel.precision) * kernel.flop + self.joule_per_byte * byte
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,7 @@ class Machine:
 WHOLE_BOARD = frozenset(
     {"PciInfo", "MigMode", "ClockInfo", "Temperature", "PowerUsage", "TotalEnergyConsumption"}
     | {"CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "UtilizationRates", "PersistenceMode"}
+    | {"FieldValues", "ViolationStatus"}
 )
 T4 = Gpu(
     name="Tesla T4",
@@ -87,7 +105,7 @@ T4 = Gpu(
     memory_byte=15360 * MIB,
     torch_memory_byte=15095 * MIB,  # printed by torch with 40 multiprocessors and "L2_cache_size=4MB"
     flop_per_s={"fp32": 8.1e12, "fp16": 65e12, "bf16": 4e12, "int8": 130e12, "fp64": 0.25e12},
-    byte_per_s=320e9, clock_mhz=1590, power_w=70,
+    byte_per_s=320e9, clock_mhz=1590, idle_clock_mhz=300, power_w=70, idle_w=15, arithmetic_w=32, memory_w=13,
 )  # fmt: skip
 A100_SLICE = Gpu(
     name="NVIDIA A100-SXM4-40GB MIG 1g.5gb",
@@ -97,7 +115,8 @@ A100_SLICE = Gpu(
     memory_byte=4864 * MIB,  # nvidia-smi
     torch_memory_byte=4864 * MIB,  # "4.75 GiB total capacity" in torch's messages
     flop_per_s={"fp32": 2.5e12, "tf32": 20e12, "fp16": 40e12, "bf16": 40e12, "int8": 80e12, "fp64": 1.2e12},
-    byte_per_s=190e9, clock_mhz=1410, power_w=400, untold=WHOLE_BOARD,
+    byte_per_s=190e9, clock_mhz=1410, idle_clock_mhz=210, power_w=400, idle_w=50, arithmetic_w=26, memory_w=15,
+    untold=WHOLE_BOARD,
 )  # fmt: skip
 A100_IN_SLICES = Gpu(
     name="NVIDIA A100-SXM4-40GB",
@@ -106,7 +125,7 @@ A100_IN_SLICES = Gpu(
     capability=(8, 0), units=108, l2_byte=40 * MIB,
     memory_byte=40960 * MIB, torch_memory_byte=40327 * MIB,
     flop_per_s={"fp32": 19.5e12, "tf32": 156e12, "fp16": 312e12, "bf16": 312e12, "int8": 624e12, "fp64": 9.7e12},
-    byte_per_s=1555e9, clock_mhz=1410, power_w=400,
+    byte_per_s=1555e9, clock_mhz=1410, idle_clock_mhz=210, power_w=400, idle_w=50, arithmetic_w=180, memory_w=120,
     untold=frozenset({"UtilizationRates"}),  # github.com/XuehaiPan/nvitop/issues/5, in MIG mode
     sliced=(A100_SLICE,),
 )  # fmt: skip
@@ -120,7 +139,7 @@ H100 = Gpu(
     flop_per_s={
         "fp32": 60e12, "tf32": 417e12, "fp16": 835e12, "bf16": 835e12, "fp64": 30e12, "fp8": 1670e12, "int8": 1670e12
     },
-    byte_per_s=3938e9, clock_mhz=1785, power_w=400,
+    byte_per_s=3938e9, clock_mhz=1785, idle_clock_mhz=345, power_w=400, idle_w=90, arithmetic_w=150, memory_w=138,
 )  # fmt: skip
 # Compared with a two hundredth of an H100 the host takes no time, however busy it is.
 SLOW = replace(
@@ -131,5 +150,6 @@ MACHINES = {
     "t4-and-h100": Machine((T4, H100)),
     "a100-slice": Machine((A100_IN_SLICES,)),
     "h100": Machine((H100,)),
+    "capped": Machine((replace(T4, power_w=20),)),
     "slow": Machine((SLOW,), unseen_kernels=40),  # as CUPTI of CUDA 12.6 Update 2 to 13.0 sees them
 }

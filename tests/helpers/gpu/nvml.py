@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from helpers.gpu.stream import STREAM
 
-IDLE_W = 20
+STEP_NS, LAG_NS = 100_000_000, 30_000_000  # of the energy counter
 
 
 def _memory(gpu):
@@ -14,11 +14,43 @@ def _memory(gpu):
     return None if total is None else SimpleNamespace(total=total, free=total - 2**28, used=2**28)
 
 
-def _energy_mj(gpu):
-    """The energy since the clock began: idle power always, full power at work."""
-    return round((IDLE_W * STREAM.now_ns() + (gpu.power_w - IDLE_W) * STREAM.worked_ns) * 1e-6)
+def _energy_j(gpu, until_ns):
+    """The energy since the clock began: idle power always, and the work of kernels."""
+    return 1e-9 * gpu.idle_w * until_ns + STREAM.energy_j.until(until_ns)
 
 
+def _counted_mj(gpu):
+    """What the counter shows: the energy up to its last step, which it takes up late."""
+    return round(1000 * _energy_j(gpu, (STREAM.now_ns() - LAG_NS) // STEP_NS * STEP_NS))
+
+
+def _power_mw(gpu):
+    """The mean over a second, as NVML says of GPUs since Ampere."""
+    now_ns = STREAM.now_ns()
+    return round(1000 * (_energy_j(gpu, now_ns) - _energy_j(gpu, now_ns - 10**9)))
+
+
+def _violation(_gpu, policy):
+    return SimpleNamespace(referenceTime=0, violationTime=_lowered_ns()[VIOLATIONS[policy]])
+
+
+def _fields(_gpu, numbers):
+    """Values of fields, or that NVML does not support one."""
+    found = _lowered_ns()
+    return [
+        SimpleNamespace(
+            fieldId=number, nvmlReturn=0 if number in found else 3, value=SimpleNamespace(ullVal=found.get(number, 0))
+        )
+        for number in numbers
+    ]
+
+
+def _lowered_ns():
+    """How long the clock was lowered: for the power limit, and never for heat in software, hardware or a brake."""
+    return {74: round(STREAM.capped_ns.until(STREAM.now_ns())), 269: 0, 270: 0, 271: 0}
+
+
+VIOLATIONS = {0: 74, 1: 269}  # of power and of heat: the field with the same
 ANSWERS = {  # by the question's name without ``nvmlDeviceGet``; None is Not Supported
     "Name": lambda gpu: gpu.name,
     "UUID": lambda gpu: gpu.uuid,
@@ -26,10 +58,12 @@ ANSWERS = {  # by the question's name without ``nvmlDeviceGet``; None is Not Sup
     "MemoryInfo": _memory,
     "CudaComputeCapability": lambda gpu: gpu.capability,
     "MigMode": lambda gpu: [int(gpu.sliced is not None)] * 2 if gpu.capability in ((8, 0), (9, 0)) else None,
-    "ClockInfo": lambda gpu: gpu.clock_mhz,
-    "Temperature": lambda gpu: 60 if STREAM.worked_ns else 35,
-    "PowerUsage": lambda gpu: 1000 * (gpu.power_w if STREAM.worked_ns else IDLE_W),
-    "TotalEnergyConsumption": _energy_mj,
+    "ClockInfo": lambda gpu, _clock: gpu.clock_mhz if STREAM.is_busy() else gpu.idle_clock_mhz,
+    "Temperature": lambda gpu, _sensor: 60 if STREAM.worked_ns else 35,
+    "PowerUsage": _power_mw,
+    "TotalEnergyConsumption": _counted_mj,
+    "FieldValues": _fields,
+    "ViolationStatus": _violation,
     "CurrentClocksEventReasons": lambda gpu: 0,
     "CurrentClocksThrottleReasons": lambda gpu: 0,
     "UtilizationRates": lambda gpu: SimpleNamespace(gpu=0, memory=0),
@@ -44,8 +78,8 @@ def answers(machine, pynvml):
     def error(name):
         return pynvml.NVMLError(getattr(pynvml, f"NVML_ERROR_{name}"))
 
-    def ask(question, gpu, *_details):
-        if question in gpu.untold or (value := ANSWERS[question](gpu)) is None:
+    def ask(question, gpu, *details):
+        if question in gpu.untold or (value := ANSWERS[question](gpu, *details)) is None:
             raise error("NOT_SUPPORTED")
         return value
 

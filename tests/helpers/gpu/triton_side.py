@@ -2,7 +2,8 @@
 
 from helpers.gpu.stream import STREAM, Kernel
 
-ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}  # that each goes through
+ARRAYS = {"stream_read": (1, 0), "stream_write": (0, 1), "stream_copy": (1, 1), "stream_triad": (2, 1)}
+"""How many arrays each reads and writes."""
 
 
 def _fma(gpu, grid, result, _factor, _term, passes, chains, rounds, unrolled):
@@ -13,9 +14,11 @@ def _fma(gpu, grid, result, _factor, _term, passes, chains, rounds, unrolled):
 
 
 def _stream(gpu, _grid, array, _b, _c, _sums, _scale, elements, _share, passes, kernel, _block):
-    """``measure.roofs.triton_kernels.stream``: its bytes by the device's bandwidth."""
-    byte = ARRAYS[kernel] * elements * array.element_size() * passes
-    return Kernel(kernel, "fp32", 0, byte, 0, round(1e9 * byte / gpu.byte_per_s))
+    """``measure.roofs.triton_kernels.stream``: its bytes by the device's bandwidth; a triad has two FLOP a number."""
+    read_byte, written_byte = (arrays * elements * array.element_size() * passes for arrays in ARRAYS[kernel])
+    flop = 2 * elements * passes if kernel == "stream_triad" else 0
+    time_ns = round(1e9 * (read_byte + written_byte) / gpu.byte_per_s)
+    return Kernel(kernel, "fp32", flop, read_byte, written_byte, time_ns)
 
 
 KERNELS = {"fma": _fma, "stream": _stream}
