@@ -5,16 +5,18 @@ import re
 import shutil
 import subprocess
 import sys
+from statistics import median
 
 import pytest
 from helpers.gpu import environment
-from helpers.gpu.catalogue import A100_SLICE, DRIVER, H100, MIB, T4
+from helpers.gpu.catalogue import A100_SLICE, DRIVER, H100, MIB, SLOW, T4
 from helpers.pages import Page, complaints, render
 from helpers.places import ROOT, TESTS
 
-from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.traces import read_trace, trace_names
 from measure.domain import records
+from measure.domain.workload_records import Workload
 
 pytestmark = pytest.mark.slow
 
@@ -165,6 +167,19 @@ def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
         # The slice has the clock of the board, but not its power and energy.
         assert 210e6 <= sample.clock_hz <= 1410e6
         assert (sample.power_w, sample.energy_j) == (None, None)
+
+
+def test_a_call_takes_the_energy_of_its_kernels(tmp_path):
+    folder, _ = measure("slow", tmp_path, "--sections", "workload", "inference", "--batch-sizes", 2, 16, rounds=1)
+    for work in Workloads(tmp_path).rows(Workload):
+        samples = of_squeezenet(folder.rows(records.Sample), work.batch, "inference")
+        kernels_j = SLOW.joule_per_flop("fp32") * work.batch * 2 * MAC + SLOW.joule_per_byte * work.traffic_byte
+        call_s = median(sample.latency_s for sample in samples)
+        for sample in samples:
+            # The pauses of a busy host are idle time of the GPU.
+            assert sample.energy_j == pytest.approx(SLOW.idle_w * call_s + kernels_j, rel=0.05)
+            assert SLOW.idle_w < sample.power_w < 1.01 * sample.energy_j / call_s
+            assert (sample.clock_hz, sample.throttle) == (1785e6, None)
 
 
 def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from measure.machine.nvidia import ask, board_of
@@ -41,7 +42,8 @@ class Reading:
 class Conditions:
     """The conditions of a window, such as a round; the fields are columns of ``records.Sample``.
 
-    ``power_w`` is the energy by the time where a counter of energy exists. ``energy_j`` is the energy of one call.
+    ``clock_hz`` is the mean of both ends, ``power_w`` the energy by the time if there is a counter of energy, and
+    ``energy_j`` the energy of one call.
     """
 
     load: float | None = None
@@ -66,12 +68,16 @@ class Conditions:
             if used_j > 0 and window_s > 0 and window_s >= ENERGY_STEPS * closing.energy_step_s:
                 power_w = used_j / window_s
                 energy_j = power_w * call_s if call_s else None
+        clocks = [each.clock_hz for each in (opening, closing) if each.clock_hz is not None]
+        clock_hz = fmean(clocks) if clocks else None
         throttle = "thermal" if closing.throttle_count > opening.throttle_count else closing.throttle
-        return cls(load, closing.clock_hz, closing.temperature_c, power_w, throttle, energy_j)
+        return cls(load, clock_hz, closing.temperature_c, power_w, throttle, energy_j)
 
 
 class Sensors:
     """The sensors of a device. The base class has none."""
+
+    is_asynchronous = False  # whether they must be read before the device has finished its work
 
     def read(self) -> Reading:
         return Reading()
@@ -85,10 +91,13 @@ def load_since(opening: Reading, sensors: Sensors) -> float | None:
 class HostLoad(Sensors):
     """Core time of the host: all that a GPU without readable sensors has."""
 
-    def read(self) -> Reading:
-        import psutil
+    def __init__(self) -> None:
+        import psutil  # takes so long that no reading may wait for it
 
-        times = psutil.cpu_times()
+        self._cpu_times = psutil.cpu_times
+
+    def read(self) -> Reading:
+        times = self._cpu_times()
         guests_s = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # already in user time
         idle_s = times.idle + getattr(times, "iowait", 0.0)
         return Reading(time.perf_counter(), sum(times) - guests_s, idle_s, time.process_time())
@@ -102,6 +111,7 @@ class ProcessorSensors(HostLoad):
     """
 
     def __init__(self, system: Path = Path("/sys")) -> None:
+        super().__init__()
         cores, names = system / "devices/system/cpu", system.glob("class/hwmon/hwmon*/name")
         self._clocks = _readable(cores.glob("cpufreq/policy*/scaling_cur_freq"))
         self._throttles = _readable(cores.glob("cpu*/thermal_throttle/*_throttle_count"))
@@ -138,7 +148,10 @@ def _numbers(paths: Iterable[Path]) -> list[int]:
 class NvidiaSensors(HostLoad):
     """NVML's sensors. A slice has its board's clock and temperature, but no power or energy: slices share them."""
 
+    is_asynchronous = True
+
     def __init__(self, handle: Any) -> None:
+        super().__init__()
         board = board_of(handle)
         self._board, self._is_slice = board or handle, board is not None
 

@@ -8,12 +8,13 @@ from statistics import median
 
 from measure.domain.statistics import estimate_median, is_drifting
 from measure.domain.words import CALL_LIMIT_S, CAPPED, DRIFTING, LOAD, LOADED, TARGET, THROTTLED, WIDE
-from measure.machine.sensors import POWER_CAP, Conditions, Sensors
+from measure.machine.sensors import ENERGY_STEPS, NVIDIA_STEP_S, POWER_CAP, Conditions, Sensors
 from measure.timing.stopwatch import Stopwatch, TimedSample
 
 _log = logging.getLogger(__name__)
 
 CLOCK_SHARE = 1e-3  # the largest share of a block spent on reading the clock and waiting for the device
+ENERGY_S = ENERGY_STEPS * NVIDIA_STEP_S
 LOOKS = 1.25  # the growth of the number of samples between two looks at their interval
 
 
@@ -26,6 +27,8 @@ class Sampling:
     ``warm_up_s``. Sampling ends when the 95 % interval of the median is within ± ``target`` and ``least_s`` have
     passed, after ``limit_s``, or at ``most`` samples, but never before ``fewest`` samples. ``Worker`` aborts a call, or
     the building of its model, that takes longer than ``call_limit_s``.
+
+    ``has_energy``: on a GPU with an energy counter, sampling lasts ``ENERGY_S`` or more, and from step to step of it.
     """
 
     target: float = TARGET / 2
@@ -38,23 +41,26 @@ class Sampling:
     call_limit_s: float = CALL_LIMIT_S
     fewest: int = 3
     most: int = 400
+    has_energy: bool = False
 
 
 # Rounds are short because their medians differ by more than the samples within one: on the reference machine, cutting
 # a round's samples from 12 s to 3 s widens the scatter between rounds from 7.5 % to 7.9 %, and buys more rounds.
 # One sample cannot show that warm-up is over.
-ROUND_SAMPLING = Sampling(warm_up_s=3.0, limit_s=3.0, fewest=2)
+ROUND_SAMPLING = Sampling(warm_up_s=3.0, limit_s=3.0, fewest=2, has_energy=True)
 
 
 def round_sampling(budget_s: float | None = None) -> Sampling:
     """Return the sampling of a round; a short budget takes fewer samples of more cells, and flags their drift."""
     if budget_s is None:
         return ROUND_SAMPLING
+    limit_s = min(ROUND_SAMPLING.limit_s, max(1.5, budget_s / 45))
     return replace(
         ROUND_SAMPLING,
         warm_up_s=min(ROUND_SAMPLING.warm_up_s, max(0.5, budget_s / 60)),
         least_s=min(ROUND_SAMPLING.least_s, max(0.2, budget_s / 360)),
-        limit_s=min(ROUND_SAMPLING.limit_s, max(1.5, budget_s / 45)),
+        limit_s=limit_s,
+        has_energy=limit_s >= ENERGY_S,
     )
 
 
@@ -85,11 +91,14 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
     while True:
         call_s = _warm_up(stopwatch, sampling, block_s)
         calls = _calls(block_s, call_s)
-        opening, start = sensors.read(), stopwatch.clock()
+        opening = stopwatch.read_at_work(sensors, calls, call_s, sampling.has_energy)
+        start = stopwatch.clock()
         timed = stopwatch.time(calls)
         if timed.latency_s >= call_s / 2:
             break  # else warm-up timed set-up
     samples: list[TimedSample] = []
+    counts_energy = sampling.has_energy and sensors.is_asynchronous and opening.energy_j is not None
+    least_s = max(sampling.least_s, ENERGY_S) if counts_energy else sampling.least_s
     next_look = sampling.fewest
     while True:
         samples.append(timed)
@@ -98,7 +107,7 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
         count, elapsed_s = len(samples), (stopwatch.clock() - start) / 1e9
         if count >= sampling.fewest and (elapsed_s >= sampling.limit_s or count >= sampling.most):
             break
-        if count >= next_look and elapsed_s >= sampling.least_s:
+        if count >= next_look and elapsed_s >= least_s:
             width = estimate_median([each.latency_s for each in samples]).relative_half_width
             if width is not None and width <= sampling.target:
                 break
@@ -109,7 +118,8 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
     _log.info("sampling ends after %d samples of %d calls in %.1f s", count, calls, elapsed_s)
     runs = count * calls * stopwatch.runs_per_call
     call_s = None if stopwatch.clear else elapsed_s / runs  # clearing uses energy too
-    conditions = Conditions.between(opening, sensors.read(), call_s)
+    closing = stopwatch.read_at_work(sensors, calls, timed.latency_s, sampling.has_energy)
+    conditions = Conditions.between(opening, closing, call_s)
     found = replace(conditions, energy_j=None)  # of the stages: their share of a call's energy is unknown
     stages = {}
     for name in timed.stages:

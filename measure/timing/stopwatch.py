@@ -8,8 +8,10 @@ from statistics import fmean, median
 
 from measure.domain import variants
 from measure.machine.device import Device, Events
+from measure.machine.sensors import Reading, Sensors
 
 CLOCK_READINGS = 21  # empty blocks; their median time is the cost of timing
+STEP_WAIT_S = 0.15  # the longest wait for a step of an energy counter; NVIDIA's come every 0.1 s
 BEAT_EVERY_S = 1.0  # the time between two signs of life during a first call
 
 
@@ -43,6 +45,33 @@ class Stopwatch:
         self.beat()
         event_s = self.events.elapsed_s() if self.events else None
         return TimedSample(elapsed_s / calls, None if event_s is None else event_s / calls)
+
+    def read_at_work(self, sensors: Sensors, calls: int, call_s: float, waits: bool) -> Reading:
+        """Read the sensors; of an asynchronous device while it works on an untimed block of ``calls``.
+
+        Milliseconds after its last kernel, a GPU at its power limit is back at its highest clock. If it ``waits``, the
+        reading is of the moment when the energy counter steps. It has no energy if that does not come in time.
+        """
+        if not sensors.is_asynchronous:
+            return sensors.read()
+        first, is_awaited = None, True
+        while is_awaited:
+            end_ns = self.clock() + 1e9 * calls * call_s
+            for _ in range(calls):
+                if self.clear is not None:
+                    self.clear()
+                self.call()
+            while True:
+                reading = sensors.read()
+                first = first or reading
+                has_stepped = reading.energy_j != first.energy_j
+                is_awaited = waits and first.energy_j is not None and not has_stepped
+                is_awaited = is_awaited and reading.at_s - first.at_s < STEP_WAIT_S
+                if not is_awaited or self.clock() >= end_ns:
+                    break
+            self.synchronize()
+            self.beat()
+        return reading if has_stepped else replace(reading, energy_j=None)
 
     def cost_s(self) -> float:
         return median(self._elapsed_s(0) for _ in range(CLOCK_READINGS))

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from measure.cache import table
+from measure.machine import sensors
 from measure.machine.sensors import Reading
 
 
@@ -31,7 +32,7 @@ class Hands:
         self.synchronized += 1
 
 
-class Sensors:
+class Sensors(sensors.Sensors):
     """Counters that rise with the clock: 4 cores, some idle and 1 at work here; 50 W; from some time on a throttle."""
 
     def __init__(self, hands, throttle=None, throttles_from_s=0.0, idle=2):

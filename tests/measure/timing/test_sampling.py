@@ -149,10 +149,11 @@ def test_each_stage_has_its_own_flags_and_its_wholes_conditions():
     [
         (None, 3.0, 1.0, 3.0),
         (180.0, 3.0, 0.5, 3.0),  # 180 / 60, 180 / 360, and 180 / 45 = 4, which is longer than without a budget
-        (90.0, 1.5, 0.25, 2.0),
+        (90.0, 1.5, 0.25, 2.0),  # 2 s hold 20 steps of a GPU's energy counter
         (10.0, 0.5, 0.2, 1.5),  # the least of each
     ],
 )
 def test_a_short_budget_has_short_rounds(budget_s, warm_up_s, least_s, limit_s):
     found = round_sampling(budget_s)
     assert (found.warm_up_s, found.least_s, found.limit_s) == (warm_up_s, least_s, limit_s)
+    assert found.has_energy == (limit_s >= 2.0)
