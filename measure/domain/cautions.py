@@ -32,7 +32,7 @@ FLAGS = {  # of a measured round
         "check the machine with doctor, then measure again with --force",
     ),
     LOADED: Caution(
-        "other programs used a tenth of the cores or more",
+        "other programs took a tenth or more of the cores, or of the time to launch a GPU's kernels",
         "the machine is shared, or a job runs in the background",
         "measure again with --wait 10m --force, which waits for a quiet machine",
     ),

@@ -184,7 +184,7 @@ TARGET = 0.05  # the default relative half width of the interval between rounds;
 ROUNDS, MOST_ROUNDS = 3, 9  # the fewest rounds of a cell, enough for a spread between processes; the most, by default
 CACHE_MULTIPLE, MEMORY_BYTE = 8, 2**29  # a working set in memory: multiple of the last cache, and least size (B)
 # STREAM wants each array four times as large as all caches; its copy has two.
-LOAD = 0.1  # a round is flagged if other programs used this share of the cores, in the median of its samples
+LOAD = 0.1  # the share of the cores, or of the time to launch a GPU's kernels, that others take from a loaded round
 CALL_LIMIT_S = 60.0  # a longer call is aborted, by default
 SUSTAINED_BLOCK_S, BURST_BLOCK_S = 0.02, 0.005  # the least time of a block of calls when a roof is measured
 HEAT_S = 3.0  # a chip works this long before a sustained rate is taken

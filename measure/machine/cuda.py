@@ -14,7 +14,7 @@ from measure.machine import settings
 from measure.machine.device import NO_TF32, Device, Events
 from measure.machine.nvidia import ask, board_of, nvidia_handles
 from measure.machine.processor import content_of
-from measure.machine.sensors import HostLoad, NvidiaSensors, Sensors
+from measure.machine.sensors import LaunchLoad, NvidiaSensors, Sensors
 
 NO_KERNEL = ("no kernel image", "invalid device function")  # CUDA's and HIP's errors for a build for other GPUs
 AMDGPU_VERSION = Path("/sys/module/amdgpu/version")  # of AMD's own driver; the one in Linux's kernel has no such file
@@ -165,7 +165,7 @@ class Rocm(Cuda):
         return 2**28  # of an MI300X, the largest of AMD's GPUs; torch reports the second level of one die
 
     def sensors(self) -> Sensors:
-        return HostLoad()
+        return LaunchLoad()
 
 
 def hip_version() -> str | None:

@@ -116,10 +116,9 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
             next_look = count + 1 if width is None else ceil(LOOKS * count)
         timed = stopwatch.time(calls)
     _log.info("sampling ends after %d samples of %d calls in %.1f s", count, calls, elapsed_s)
-    runs = count * calls * stopwatch.runs_per_call
-    call_s = None if stopwatch.clear else elapsed_s / runs  # clearing uses energy too
     closing = stopwatch.read_at_work(sensors, calls, timed.latency_s, sampling.has_energy)
-    conditions = Conditions.between(opening, closing, call_s)
+    runs = 0 if stopwatch.clear else count * calls * stopwatch.runs_per_call  # clearing uses energy too
+    conditions = Conditions.between(opening, closing, elapsed_s / runs if runs else None)
     found = replace(conditions, energy_j=None)  # of the stages: their share of a call's energy is unknown
     stages = {}
     for name in timed.stages:

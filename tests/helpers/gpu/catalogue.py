@@ -150,6 +150,6 @@ MACHINES = {
     "t4-and-h100": Machine((T4, H100)),
     "a100-slice": Machine((A100_IN_SLICES,)),
     "h100": Machine((H100,)),
-    "capped": Machine((replace(T4, power_w=20),)),
+    "capped": Machine((replace(SLOW, power_w=120),)),
     "slow": Machine((SLOW,), unseen_kernels=40),  # as CUPTI of CUDA 12.6 Update 2 to 13.0 sees them
 }

@@ -1,15 +1,33 @@
 import dataclasses
+from pathlib import Path
 
 import pynvml
 import pytest
 
-from measure.machine.sensors import Conditions, NvidiaSensors, ProcessorSensors, Reading
+from measure.machine.sensors import (
+    Conditions,
+    HostLoad,
+    LaunchLoad,
+    NvidiaSensors,
+    ProcessorSensors,
+    Reading,
+    nvidia_lowered_s,
+)  # fmt: skip
 
 ALL = Reading(1.0, 1.0, 1.0, 1.0, 1.0, clock_hz=2e9, temperature_c=50.0, power_w=90.0, throttle="power cap")
 
 
 def energy(at_s, energy_j, step_s=0.1):
     return Reading(at_s, energy_j=energy_j, energy_step_s=step_s, power_w=9.0)
+
+
+def launching(at_s, core_s, idle_s, stolen_s, ran_s, waited_s):
+    """On 16 cores."""
+    return Reading(at_s, core_s, idle_s, stolen_s=stolen_s, ran_s=ran_s, waited_s=waited_s)
+
+
+def lowered(at_s, **lowered_s):
+    return Reading(at_s, throttle="now", lowered_s=lowered_s)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +38,9 @@ def energy(at_s, energy_j, step_s=0.1):
         # It stays between nothing and everything though counters step.
         (Reading(0, 0, 0, 0), Reading(1, 1, 0.5, 0.51), 1, Conditions(load=0.0)),
         (Reading(0, 100, 50, 7, 3), Reading(1, 100, 50, 7, 3), 10, Conditions()),  # counters that do not move
+        # The threads of a GPU's host ran for 1.5 s of 2 s and waited for 0.3 s. Of 6 s that cores were at work or
+        # wanted, 1.2 s were stolen, a fifth: 0.3 s of ours. So 0.6 s of 2 s were lost, however many cores were idle.
+        (launching(5, 100, 90, 0.0, 0.0, 0.0), launching(7, 132, 116, 1.2, 1.5, 0.3), 1, Conditions(load=0.3)),
         # 30 J in 2 s are 15 W, and a call takes 1/30 s of them; the current reading of power is another.
         (energy(5, 10), energy(7, 40), 1 / 30, Conditions(power_w=15.0, energy_j=0.5)),
         (energy(5, 10), energy(7, 40), None, Conditions(power_w=15.0)),  # other work took some of it
@@ -30,6 +51,12 @@ def energy(at_s, energy_j, step_s=0.1):
         (energy(5, None), energy(7, 10), 1, Conditions(power_w=9.0)),
         (energy(5, 10, 0.001), energy(5.025, 11, 0.001), 0.01, Conditions(power_w=40.0, energy_j=0.4)),
         (ALL, ALL, 1, Conditions(None, 2e9, 50.0, 90.0, "power cap", None)),
+        # A lowered clock counts from 1 % of the window on: 20 ms of 2 s
+        (lowered(5, cap=1.0, heat=3.0), lowered(7, cap=1.025, heat=3.0), 1, Conditions(throttle="cap")),
+        (lowered(5, cap=1.0, heat=3.0), lowered(7, cap=1.015, heat=3.0), 1, Conditions()),
+        (lowered(5, cap=1.0, heat=0.0), lowered(7, cap=1.5, heat=2.0), 1, Conditions(throttle="cap;heat")),
+        (lowered(5), lowered(7, cap=1.5), 1, Conditions()),  # since when is unknown
+        (lowered(5, cap=0.0), lowered(7, cap=0.0), 1, Conditions(throttle="now")),  # counters that do not work
         (Reading(throttle_count=7), Reading(throttle_count=7), 1, Conditions()),
         (Reading(throttle_count=7), Reading(throttle_count=8), 1, Conditions(throttle="thermal")),
     ],
@@ -129,6 +156,16 @@ ABSENT = object()  # a question that the library does not know
 EVENTS, THROTTLES = "GetCurrentClocksEventReasons", "GetCurrentClocksThrottleReasons"
 
 
+def answering(answer):
+    def function(handle, *_):
+        assert handle == "gpu"
+        if answer is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return answer
+
+    return function
+
+
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
@@ -141,15 +178,6 @@ EVENTS, THROTTLES = "GetCurrentClocksEventReasons", "GetCurrentClocksThrottleRea
     ],
 )
 def test_a_gpu_answers_in_base_units(monkeypatch, changed, expected):
-    def answering(answer):
-        def function(handle, *_):
-            assert handle == "gpu"
-            if answer is None:
-                raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-            return answer
-
-        return function
-
     for name, answer in (ANSWERS | changed).items():
         if answer is ABSENT:
             monkeypatch.delattr(pynvml, f"nvmlDevice{name}")
@@ -160,3 +188,40 @@ def test_a_gpu_answers_in_base_units(monkeypatch, changed, expected):
     assert values == tuple(pytest.approx(each) if isinstance(each, float) else each for each in expected)
     assert 0 <= reading.idle_s < reading.core_s  # the load is the host's
     assert reading.process_s > 0
+
+
+def field(number, time_ns, is_known=True):
+    value = pynvml.c_nvmlFieldValue_t(fieldId=number, nvmlReturn=0 if is_known else pynvml.NVML_ERROR_NOT_SUPPORTED)
+    value.value.ullVal = time_ns
+    return value
+
+
+@pytest.mark.parametrize(
+    ("fields", "violation_ns", "expected"),
+    [
+        (
+            [field(74, 2 * 10**9), field(269, 10**6), field(270, 0), field(271, 0)], 7,
+            {"power cap": 2.0, "software thermal": 0.001, "hardware thermal": 0.0, "power brake": 0.0},
+        ),
+        ([field(74, 0, False), field(269, 0, False)], 5 * 10**8, {"power cap": 0.5, "thermal": 0.5}),  # an older driver
+        (None, 5 * 10**8, {"power cap": 0.5, "thermal": 0.5}),
+        (None, None, {}),
+    ],
+)  # fmt: skip
+def test_a_gpu_counts_how_long_its_clock_was_lowered(monkeypatch, fields, violation_ns, expected):
+    violation = None if violation_ns is None else pynvml.c_nvmlViolationTime_t(0, violation_ns)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", answering(fields))
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetViolationStatus", answering(violation))
+    assert nvidia_lowered_s("gpu") == expected
+
+
+def test_the_threads_of_a_gpus_host_wait_for_cores(tmp_path):
+    sensors = LaunchLoad(tmp_path)
+    for thread, text in {"7": "1500000000 300000000 9", "8": "500000000 0 1", "9": "", "10": "0 0 0"}.items():
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(text + "\n")
+    reading = sensors.read()
+    assert (reading.ran_s, reading.waited_s) == (2.0, 0.3)
+    assert (LaunchLoad(tmp_path / "absent").read().ran_s, HostLoad().read().ran_s) == (0.0, 0.0)
+    if Path("/proc/thread-self/schedstat").exists():
+        assert LaunchLoad().read().ran_s > 0
