@@ -18,7 +18,7 @@ from measure.cache import table
 from measure.cache.table import ChildTable
 from measure.domain import records
 from measure.domain.cell import Cell
-from measure.domain.latency import CellSample, Rounds, TimedCell, group_rounds, summarise_cell
+from measure.domain.latency import CellSample, Rounds, TimedCell, group_rounds, summarise_cell, without_launches
 from measure.domain.models import OWN
 from measure.domain.records import CELL, ROUND, Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
 from measure.domain.schema import MACHINE, TABLES
@@ -228,6 +228,7 @@ class MachineFolder(Folder):
         for cell, rounds in self.rounds(runs).items():
             run = rounds.deciding
             found.append(summarise_cell(cell, rounds.latencies, rounds.flags, run.input_shape, run.status, run.reason))
+        found = found if environment.device == "cpu" else without_launches(found)
         return sorted(found, key=lambda each: (each.model, each.phase, each.precision, each.variant, each.batch))
 
     def rounds(self, runs: Sequence[Run]) -> dict[Cell, Rounds]:

@@ -1,9 +1,10 @@
 """The latency of a cell: its rounds, their median with its interval, and the rates that follow."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from math import inf
 from operator import attrgetter
 from statistics import median
 from typing import Any, NamedTuple
@@ -92,7 +93,8 @@ class TimedCell:
 
     ``latency_s`` is the median of the rounds' medians, None if the cell failed. ``latency_least_s`` and
     ``latency_most_s`` are the lowest and the highest of these medians. The ends of the 95 % interval are None for two
-    rounds, and for one of too few samples; ``tokens_per_s`` is None unless a language model reads or generates tokens.
+    rounds, and for one of too few samples or of a GPU's launches (``launch_bound``). ``tokens_per_s`` is None unless a
+    language model reads or generates tokens.
     """
 
     model: str
@@ -112,6 +114,34 @@ class TimedCell:
     rounds: int
     flags: tuple[str, ...]
     input_shape: str | None
+
+
+GROWTH = 2.0  # launching kernels takes as long for any batch, so a call that takes so much longer is the device's
+
+
+def launch_bound(latencies_s: Mapping[Cell, float]) -> set[Cell]:
+    """Return the cells of a GPU that may only take the time to launch their kernels: those without growth.
+
+    That time differs between rounds. On the H100 and the H200, the medians of two rounds differ by 4 % in the median of
+    these cells and by up to 340 %, those of the other cells by 1.4 % at most.
+    """
+    batches: dict[Cell, list[tuple[int, float]]] = defaultdict(list)
+    for cell, latency_s in latencies_s.items():
+        batches[cell._replace(batch=0)].append((cell.batch, latency_s))
+    smaller_s = {
+        cell: min((each_s for batch, each_s in batches[cell._replace(batch=0)] if batch < cell.batch), default=inf)
+        for cell in latencies_s
+    }
+    return {cell for cell, latency_s in latencies_s.items() if latency_s < GROWTH * smaller_s[cell]}
+
+
+def without_launches(cells: Sequence[TimedCell]) -> list[TimedCell]:
+    """Take the intervals of a GPU's cells of one round if they may only take the time to launch their kernels."""
+    bound = launch_bound({Cell.of(each): each.latency_s for each in cells if each.latency_s is not None})
+    return [
+        replace(each, latency_low_s=None, latency_high_s=None) if each.rounds == 1 and Cell.of(each) in bound else each
+        for each in cells
+    ]
 
 
 def summarise_cell(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from measure.cache.folders import Workloads
 from measure.counting.count import count_call, identity
 from measure.domain.cell import Cell
-from measure.domain.latency import summarise_cell
+from measure.domain.latency import summarise_cell, without_launches
 from measure.domain.models import OWN, Model
 from measure.domain.records import OperatorTime, Profile, RoofMeasurement, Run
 from measure.domain.roofs import Roof, machine_roof
@@ -253,9 +253,10 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
             raise ValueError(f"the network does not take these inputs: {reason}") from None
         roof = _roof(device.torch_name, precision)
     cell, shape = Cell(named.name, batch, precision, INFERENCE, EAGER), workload.input_shape
-    timed = summarise_cell(cell, [timing.latencies_s], timing.flags, shape)
+    timed = [summarise_cell(cell, [timing.latencies_s], timing.flags, shape)]
+    timed = without_launches(timed) if device.is_asynchronous else timed
     environment, counted = current(device, torch.get_num_threads()), [Layer(**key, **layer) for layer in layers]
-    return make_answer(cell, shape, environment, roof, [precision], [workload], counted, [timed])
+    return make_answer(cell, shape, environment, roof, [precision], [workload], counted, timed)
 
 
 @cache

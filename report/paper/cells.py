@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.domain.latency import CellSample, group_rounds
+from measure.domain.cell import Cell
+from measure.domain.latency import CellSample, group_rounds, launch_bound
 from measure.domain.records import CELL
 from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
@@ -78,11 +79,17 @@ def half_width(cells: Any) -> Any:
 def estimate_latencies(samples: pd.DataFrame) -> pd.DataFrame:
     """One row per cell: its median latency with interval (s), and the ``scatter`` of its rounds.
 
-    Scatter is the standard deviation of the log medians; empty for one round.
+    Scatter is the standard deviation of the log medians; empty for one round. A GPU's cells have event times. A single
+    round of them has no interval if it may only take the time to launch kernels (``measure.domain.latency``).
     """
     medians = np.log(samples.astype({"latency_s": float}).groupby([*CELL_COLUMNS, "round"]).latency_s.median())
     scatter = medians.groupby(level=CELL_COLUMNS).std().rename("scatter").reset_index()
-    return estimate_cells(samples, "latency_s", CELL_COLUMNS, TIMES).merge(scatter, on=CELL_COLUMNS, how="left")
+    cells = estimate_cells(samples, "latency_s", CELL_COLUMNS, TIMES).merge(scatter, on=CELL_COLUMNS, how="left")
+    if samples.event_s.notna().any():
+        keys = pd.Series(list(starmap(Cell, cells[[*Cell._fields]].itertuples(index=False, name=None))))
+        bound = launch_bound(dict(zip(keys, cells.latency_s, strict=True)))
+        cells.loc[cells.scatter.isna() & keys.map(bound.__contains__), TIMES[1:]] = nan
+    return cells
 
 
 def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:

@@ -1,11 +1,14 @@
 from dataclasses import replace
+from statistics import median
 
 import pytest
 from helpers.cells import CELL, DATED, NEWER, machine, put
+from helpers.places import ROOT
 from helpers.rows import run, samples
 
+from measure.cache.folders import MachineFolder
 from measure.domain.cell import Cell
-from measure.domain.latency import group_rounds, summarise_cell
+from measure.domain.latency import group_rounds, launch_bound, summarise_cell
 from measure.domain.records import Run
 
 
@@ -78,6 +81,51 @@ def test_stages_and_other_environments_are_no_cells(tmp_path):
     folder.put_run(replace(whole, phase="step"), [], [(replace(whole, phase="forward"), [])])
     found = [(cell.phase, cell.latency_s) for cell in folder.cells(DATED)]
     assert found == [("inference", 0.1), ("step", None)]
+
+
+LAUNCHED = {  # of networks by their batch size: latency (s), and whether launching kernels may decide it
+    "slow host": {1: (0.004, True), 8: (0.0039, True), 64: (0.0077, True), 256: (0.0079, False)},  # 2 x 3.9 ms = 7.8 ms
+    "fast device": {8: (0.001, True), 64: (0.008, False), 256: (0.0075, False)},
+    "one batch": {64: (0.5, True)},
+}
+
+
+def test_the_time_of_a_launch_does_not_grow_with_the_batch():
+    cells = {
+        CELL._replace(model=model, batch=batch): each for model, of in LAUNCHED.items() for batch, each in of.items()
+    }
+    other = CELL._replace(model="slow host", precision="bf16", batch=256)
+    found = launch_bound({cell: latency_s for cell, (latency_s, _) in cells.items()} | {other: 1.0})
+    assert found == {cell for cell, (_, is_launch_bound) in cells.items() if is_launch_bound} | {other}
+
+
+@pytest.mark.parametrize(
+    ("device", "rounds", "has_interval"), [("cpu", 1, True), ("cuda", 1, False), ("mps", 1, False), ("cuda", 3, True)]
+)
+def test_a_single_round_of_launches_has_no_interval(tmp_path, device, rounds, has_interval):
+    environment = replace(DATED, device=device)
+    folder = machine(tmp_path, "box", environment)
+    for number in range(rounds):
+        put(folder, number, [0.10, 0.11, 0.12, 0.10, 0.11, 0.12])
+    (cell,) = folder.cells(environment)
+    assert cell.latency_s == pytest.approx(0.11, abs=0.01)
+    assert ((cell.latency_low_s is not None), (cell.latency_high_s is not None)) == (has_interval, has_interval)
+
+
+def test_rounds_of_other_cells_agree_on_the_h100_and_the_h200():
+    """The medians of two rounds differ by 2 % at most where the latency grows with the batch, else by up to 340 %."""
+    ratios = {True: [], False: []}
+    for name in ("nvidia-h100-80gb-hbm3-69d5", "nvidia-h200-03df"):
+        folder = MachineFolder(ROOT / "data", name)
+        cells = [each for each in folder.cells(folder.newest_environment()) if each.latency_s is not None]
+        bound = launch_bound({Cell.of(each): each.latency_s for each in cells})
+        for each in cells:
+            if each.rounds == 2:
+                ratios[Cell.of(each) in bound].append(each.latency_most_s / each.latency_least_s)
+    assert max(ratios[False]) < 1.02
+    assert max(ratios[True]) > 2
+    assert median(ratios[True]) > 1.03
+    assert min(map(len, ratios.values())) > 40
 
 
 def test_a_language_model_has_tokens_a_second():

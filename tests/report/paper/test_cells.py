@@ -43,6 +43,16 @@ def derived(runs, timed, operators=(), roof=ROOF):
     )
 
 
+@pytest.mark.parametrize(("event_s", "batch_2_s", "bounds"), [(1.0, 5.0, 1), (1.0, 1.0, 0), (None, 1.0, 2)])
+def test_a_single_round_that_only_launches_has_no_interval(event_s, batch_2_s, bounds):
+    """On a GPU, whose samples have its own time, the smallest batch and those that take less than twice as long."""
+    timed = samples(*[1.0] * 6) + samples(*[batch_2_s] * 6, batch=2)
+    timed = [dataclasses.replace(each, event_s=event_s) for each in timed]
+    found = derived([run(), run(batch=2)], timed)
+    assert list(found.latency_s) == [1.0, batch_2_s]
+    assert found.latency_low_s.notna().sum() == found.latency_high_s.notna().sum() == bounds
+
+
 def test_the_median_is_of_round_medians_whatever_their_samples():
     timed = samples(*[2.0] * 50) + samples(4.0, number=1) + samples(5.0, number=2)
     (row,) = derived([run(number=number) for number in range(3)], timed).itertuples()
