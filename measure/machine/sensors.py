@@ -18,11 +18,11 @@ NVIDIA_THROTTLING = {
     0x04: POWER_CAP, 0x08: "hardware slowdown",
     0x20: "software thermal", 0x40: "hardware thermal", 0x80: "power brake",
 }  # fmt: skip
-# NVML's counters of the time (ns) with a lowered clock: fields by their numbers since driver 570, which other versions
-# of its library name otherwise, and for older drivers ``nvmlPerfPolicyType_t``
+# NVML's counters of the time (ns) with a lowered clock: fields by today's numbers, and ``nvmlPerfPolicyType_t`` for
+# drivers that do not know all. Early versions of its header gave the last three other numbers, which are others' now.
 NVIDIA_FIELDS = {74: POWER_CAP, 269: "software thermal", 270: "hardware thermal", 271: "power brake"}
 NVIDIA_POLICIES = {0: POWER_CAP, 1: "thermal"}
-# The least share of a window with a lowered clock that counts. In a smaller one even a clock that stands still would
+# A lowered clock counts in more than this share of a window. In a smaller one even a clock that stands still would
 # cost less than 1 %, well within the interval that a round is asked for.
 LOWERED = 0.01
 THERMOMETERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")  # of Intel, AMD and Arm processors in Linux
@@ -89,7 +89,7 @@ class Conditions:
         throttle = "thermal" if closing.throttle_count > opening.throttle_count else closing.throttle
         if any(closing.lowered_s.values()):  # counters that are all 0 may count nothing
             rises_s = {name: at_s - opening.lowered_s.get(name, at_s) for name, at_s in closing.lowered_s.items()}
-            lowered = [name for name, rise_s in rises_s.items() if rise_s > 0 and rise_s >= LOWERED * window_s]
+            lowered = [name for name, rise_s in rises_s.items() if rise_s > LOWERED * window_s]
             throttle = ";".join(lowered) or None
         return cls(load, clock_hz, closing.temperature_c, power_w, throttle, energy_j)
 

@@ -90,6 +90,23 @@ def test_cold_samples_are_single_calls_without_own_energy():
     assert cold.conditions.load == pytest.approx(0.25)
 
 
+class Wrapping(Sensors):
+    """A counter of energy that starts again every 100 J, as a processor's; a reading adds its rise since the last."""
+
+    last_j = used_j = 0.0
+
+    def read(self):
+        reading = super().read()
+        self.used_j += (reading.energy_j - self.last_j) % 100
+        self.last_j = reading.energy_j
+        return dataclasses.replace(reading, energy_j=self.used_j)
+
+
+def test_long_samples_miss_no_end_of_a_counter():
+    hands = Hands([1.5])  # 75 J, and as much again in the next sample
+    assert take(hands, sensors=Wrapping(hands)).conditions.energy_j == pytest.approx(75.0)
+
+
 @pytest.mark.parametrize(
     ("sensors", "flags"),
     [
