@@ -9,6 +9,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from itertools import starmap
 from operator import attrgetter
 from pathlib import Path
@@ -238,9 +239,16 @@ class MachineFolder(Folder):
         return group_rounds(runs, starmap(CellSample, samples))
 
     def put_environment(self, environment: Environment) -> None:
-        """Add an environment unless it is there."""
-        if environment.environment_id not in {row.environment_id for row in self.rows(Environment)}:
-            table.append(self.paths[Environment], Environment, [environment])
+        """Add an environment, or fill the empty cells of its row."""
+        path, rows = self.paths[Environment], self.rows(Environment)
+        row = next((row for row in rows if row.environment_id == environment.environment_id), None)
+        if row is None:
+            table.append(path, Environment, [environment])
+            return
+        known = {name: value for name, value in asdict(row).items() if value is not None}
+        filled = replace(environment, **known)
+        if filled != row:
+            table.write(path, Environment, [filled if each is row else each for each in rows])
 
     def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
         """Add measurements, or replace earlier ones, all or none: a kernel's sizes belong together."""

@@ -4,10 +4,12 @@ import importlib.util
 import platform
 import re
 from abc import abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from measure.domain.precisions import has_units
+from measure.domain.roofs import CacheLevel
 from measure.domain.words import TF32
 from measure.errors import UserError
 from measure.machine import settings
@@ -104,6 +106,17 @@ class Nvidia(Cuda):
     def capability(self) -> str | None:
         pair = ask("DeviceGetCudaComputeCapability", self._board)
         return None if pair is None else "{}.{}".format(*pair)
+
+    def power_limit_w(self) -> float | None:
+        limit_mw = ask("DeviceGetEnforcedPowerLimit", self._board)
+        return None if limit_mw is None else limit_mw / 1e3
+
+    def facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"caches": str(CacheLevel(2, self.cache_byte(), 1))}
+        with suppress(RuntimeError):  # raised for a cuDNN that does not fit torch
+            if version := self.torch.backends.cudnn.version():
+                facts["cudnn"] = str(version)
+        return facts
 
     def memory_byte(self) -> int:
         """Return the size of the GPU's memory, or of the system's if they are one (GB10, Jetson)."""

@@ -79,6 +79,17 @@ class Device(ABC):
         """Return an NVIDIA GPU's compute capability, if the driver reports it."""
         return None
 
+    def power_limit_w(self) -> float | None:
+        """Return the power that a GPU's board may draw, if its driver reports it."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """Return columns of ``Environment`` that only torch knows, once ``prepare`` has set the device up.
+
+        The parent of the measuring processes must not ask: CUDA does not survive a fork.
+        """
+        return {}
+
     def memory_byte(self) -> int:
         """Return the size of the memory that holds this device's tensors."""
         return container.memory_byte()

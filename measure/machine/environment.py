@@ -53,7 +53,10 @@ def version() -> str:
 
 
 def current(device: Device, threads: int) -> Environment:
-    """Describe this machine as it is now. Raises UserError if torch is missing or a variable overrides precisions."""
+    """Describe this machine as it is now, without ``Device.facts``.
+
+    Raises UserError if torch is missing or a variable overrides precisions.
+    """
     torch_version = installed_version("torch")
     if torch_version is None:
         raise UserError("torch is not installed; install it with pip install 'roofwright[measure]'")
@@ -90,6 +93,7 @@ def current(device: Device, threads: int) -> Environment:
         caches=";".join(map(str, processor.caches())) or None if device.kind == "cpu" else None,
         hypervisor=hypervisor(),
         capability=device.capability(),
+        power_limit_w=device.power_limit_w(),
         **system,
     )
 

@@ -121,6 +121,9 @@ class DeviceActor:
         except BudgetSpent:
             return None
 
+    def facts(self) -> dict[str, Any]:
+        return self._worker.facts
+
     def close(self) -> None:
         self._worker.close()
 
@@ -223,7 +226,7 @@ class ClusterRun:
             for result in ray.wait(list(busy), timeout=1.0)[0] if busy else ():
                 device, task = busy.pop(result)
                 try:
-                    outcome = ray.get(result)
+                    outcome, facts = ray.get([result, device.actor.facts.remote()])
                 except RayActorError:
                     self.ready.remove(device)
                     device.end()
@@ -231,10 +234,11 @@ class ClusterRun:
                     _say(f"{device.place.name} is lost; its task goes to another device")
                     is_cause = self.deaths[task] >= TRIES
                     outcome = Failure("error", f"{TRIES} nodes died while they ran it") if is_cause else None
+                    facts = {}
                 if outcome is None:
                     self.kinds[device.environment.environment_id].tasks.insert(0, task)
                 else:
-                    self._keep(device, task, outcome)
+                    self._keep(device, task, outcome, facts)
 
     def _next_task(self, device: ReadyDevice, is_counting: bool) -> Task | None:
         """Take the next task for a device; skip later rounds of failed cells, and refuse cells that cannot fit."""
@@ -248,12 +252,12 @@ class ClusterRun:
                 continue
             if self.try_anyway or not (refusal := memory.refusal(task)):
                 return task
-            self._keep(device, task, refusal)
+            self._keep(device, task, refusal, {})
         return None
 
-    def _keep(self, device: ReadyDevice, task: Task, outcome: Any) -> None:
+    def _keep(self, device: ReadyDevice, task: Task, outcome: Any, facts: dict[str, Any]) -> None:
         kind = self.kinds[device.environment.environment_id]
-        outcome = keep(partial(put, kind.cache), task, outcome)
+        outcome = keep(partial(put, kind.cache, facts=facts), task, outcome)
         kind.done.add(task)
         kind.summary.count(task, outcome)
         ended = sum(len(each.done) for each in self.kinds.values())

@@ -1,8 +1,9 @@
 """The sections of a run, in their order: the help, the missing tasks and the storing of outcomes of each."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from measure.domain.words import INFERENCE, STEP
@@ -63,9 +64,10 @@ def tier(task: Task, request: Request) -> Tier:
     return SECTIONS[task.section].tier(task, request)
 
 
-def put(cache: RunCache, task: Task, outcome: Any) -> None:
+def put(cache: RunCache, task: Task, outcome: Any, facts: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Store an outcome, and with a first one the environment with these facts of its device."""
     if task.is_of_machine:
-        cache.folder.put_environment(cache.environment)
+        cache.folder.put_environment(replace(cache.environment, **facts))
     SECTIONS[task.section].store(cache, task, outcome)
 
 

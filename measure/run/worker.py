@@ -106,7 +106,7 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
     try:
         device = devices.find(device_name)
         device.prepare(threads)
-        channel.put_nowait()
+        channel.put_nowait((device.facts(),))
         while True:
             task = connection.recv()
             try:
@@ -158,6 +158,7 @@ class Worker:
         self._isolated: IsolatedProcess | None = None
         self._previous: Task | None = None
         self._oom_kills = 0
+        self.facts: dict[str, Any] = {}  # ``Device.facts``, from the first process on
 
     def run(self, task: Task, deadline: float | None = None) -> Any:
         """Return the outcome of a task: its result, or a Failure.
@@ -174,6 +175,7 @@ class Worker:
                 return message  # this task's outcome alone: the next one starts another process
             if isinstance(message, Failure):
                 raise UserError(f"the measuring process did not start: {message.reason}; see that torch imports")
+            (self.facts,) = message
             _log.info("process %s is ready", self._isolated.process.pid)
         assert self._isolated is not None
         self._isolated.send(task)

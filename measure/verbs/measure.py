@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 from math import ceil, inf
+from typing import Any
 
 from measure.cache.folders import Workloads
 from measure.counting.count import not_counted
@@ -87,12 +88,16 @@ def measure(flags: argparse.Namespace, request: Request, deadline: float | None)
     display = runner.RunProgress(tasks, make_console(), deadline, flags.verbose, estimate.seconds)
     summary, done = runner.Summary(), set[Task]()
     lock = folder.locked(display.say) if is_of_machine else nullcontext()
+
+    def store(task: Task, outcome: Any) -> None:
+        put(cache, task, outcome, worker.facts)
+
     try:
         with closing(Worker(device.torch_name, threads, make_sampling(flags))) as worker, lock, display:
             while parts and not summary.left:
                 part, *later = parts
                 display.begin_part(part.title, part.tasks)
-                runner.run(part.tasks, worker, partial(put, cache), display, deadline, summary=summary, **how)
+                runner.run(part.tasks, worker, store, display, deadline, summary=summary, **how)
                 reached = len(part.tasks) - summary.left
                 done.update(part.tasks[:reached])
                 left = [*part.tasks[reached:], *(task for each in later for task in each.tasks)]

@@ -142,9 +142,13 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
     progress = runner.RunProgress(tasks, make_console(stderr=True))
     refusal = MemoryFit(device.memory_byte(), cache.workloads).refusal
     is_of_machine = tasks[0].is_of_machine
+
+    def store(task: Task, outcome: Any) -> None:
+        put(cache, task, outcome, worker.facts)
+
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
         progress.begin_part("measuring" if is_of_machine else "counts", tasks)
-        runner.run(tasks, worker, partial(put, cache), progress, refusal=refusal)
+        runner.run(tasks, worker, store, progress, refusal=refusal)
 
 
 def read_answer(cache: RunCache, request: Request) -> ModelAnswer:

@@ -64,6 +64,7 @@ ANSWERS = {  # by the question's name without ``nvmlDeviceGet``; None is Not Sup
     "TotalEnergyConsumption": _counted_mj,
     "FieldValues": _fields,
     "ViolationStatus": _violation,
+    "EnforcedPowerLimit": lambda gpu: 1000 * gpu.power_w,
     "CurrentClocksEventReasons": lambda gpu: 0,
     "CurrentClocksThrottleReasons": lambda gpu: 0,
     "UtilizationRates": lambda gpu: SimpleNamespace(gpu=0, memory=0),

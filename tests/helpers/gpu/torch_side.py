@@ -9,6 +9,8 @@ from types import SimpleNamespace
 from helpers.gpu import ncu, profiler_side
 from helpers.gpu.stream import STREAM
 
+CUDNN = 91002  # 9.10.2
+
 
 class Event:
     """A mark in the stream of work, as ``torch.cuda.Event``."""
@@ -108,6 +110,7 @@ def stand_in(machine, torch):
     for name in dir(cuda):
         if not name.startswith("_") or name == "_lazy_init":
             setattr(torch.cuda, name, getattr(cuda, name))
+    torch.backends.cudnn.version = lambda: CUDNN
     torch.version.cuda = torch.version.cuda or "13.0"  # where a wheel for processors alone is installed
     # Optimisers ask it for a stream, which they would not capture into a graph.
     torch.accelerator.current_accelerator = lambda check_available=False: None

@@ -105,9 +105,14 @@ def test_an_environment_is_written_once_and_the_newest_counts(tmp_path, folder):
         folder.put_environment(row)
     assert folder.rows(Environment) == [newer, ENVIRONMENT]
     assert folder.newest_environment() == newer
+    known = replace(ENVIRONMENT, caches="2:4194304:1", power_limit_w=70.0, name="Other")
+    filled = replace(known, name=ENVIRONMENT.name)
+    for row in (known, ENVIRONMENT):  # empty cells are filled, such as an L2 that only a measuring process learns
+        folder.put_environment(row)
+        assert folder.rows(Environment) == [newer, filled]
     back = replace(rows.run(), environment_id=ENVIRONMENT.environment_id, recorded_at="2026-03-01")
     folder.put_run(back, [])
-    assert folder.newest_environment() == ENVIRONMENT  # it measured last, and was seen first
+    assert folder.newest_environment() == filled  # it measured last, and was seen first
     assert machine_names(tmp_path) == ["box"]
     folder.put_roof_measurements([roof_measurement(8), roof_measurement(16)])
     folder.put_roof_measurements([roof_measurement(8, latency_s=0.25)])

@@ -40,6 +40,32 @@ def test_a_gpu_is_identified_by_its_driver(monkeypatch, gpu, identity, memory_by
     assert found.driver() == "000.00 (test double)"
 
 
+@pytest.mark.parametrize(
+    ("gpu", "limit_w"),
+    [
+        (T4, 70.0),  # NVIDIA's datasheet
+        (A100_IN_SLICES, 400.0),  # the board's, which its slices share
+        (replace(T4, untold=frozenset({"EnforcedPowerLimit"})), None),
+    ],
+)
+def test_a_gpu_has_the_power_limit_of_its_board(monkeypatch, gpu, limit_w):
+    pretend(monkeypatch, Machine((gpu,)))
+    assert devices.find("cuda").power_limit_w() == limit_w
+    assert devices.find("cpu").power_limit_w() is None
+
+
+@pytest.mark.parametrize(
+    ("version", "cudnn"),
+    [(lambda: 91002, {"cudnn": "91002"}), (lambda: None, {}), (Mock(side_effect=RuntimeError("incompatible")), {})],
+)
+def test_torch_tells_a_gpus_l2_and_its_cudnn(monkeypatch, version, cudnn):
+    pretend(monkeypatch, Machine((T4,)))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(L2_cache_size=4 * MIB))
+    monkeypatch.setattr(torch.backends.cudnn, "version", version)
+    assert devices.find("cuda").facts() == {"caches": "2:4194304:1", **cudnn}
+    assert devices.find("cpu").facts() == {}
+
+
 OTHER_T4 = replace(T4, uuid="GPU-1")
 NO_KERNELS = "has no kernels for Tesla T4 of compute capability 7.5, only for sm_80, sm_90; install another"
 MISTAKEN = [
