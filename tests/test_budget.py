@@ -124,7 +124,9 @@ def test_twenty_minutes_give_a_t4_some_of_every_section(spend):
     pace, tasks = spend(GPU, "--budget", "20m", "--precisions", "fp32", "fp16")
     assert pace.now_s == 1200.0
     kernels = {(task.roof_kernel, task.precision) for task in pace.done if task.section == "roofs"}
-    assert kernels == {("matmul", "fp32"), ("matmul", "fp16"), ("stream_triad", "fp32")}  # a roof at each precision
+    # A roof at each precision, the two streams through memory and L2, and the idle power
+    streams = {("stream_read", "fp32"), ("stream_triad", "fp32")}
+    assert kernels == {("matmul", "fp32"), ("matmul", "fp16"), ("idle", "fp32"), *streams}
     for model in QUICK:
         both = {(batch, precision) for batch in (1, 64, 256) for precision in ("fp32", "fp16")}
         assert pace.batches(model, "inference") == both

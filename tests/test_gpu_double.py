@@ -10,6 +10,7 @@ from statistics import median
 import pytest
 from helpers.gpu import environment
 from helpers.gpu.catalogue import A100_SLICE, DRIVER, H100, MIB, SLOW, T4
+from helpers.gpu.torch_side import CUDNN
 from helpers.pages import Page, complaints, render
 from helpers.places import ROOT, TESTS
 
@@ -195,7 +196,7 @@ def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):
     counters = of_squeezenet(folder.rows(records.KernelCounters), 64, "inference")
     assert sum(row.tensor_flop for row in counters) == pytest.approx(64 * 2 * MAC, rel=0.001)
     roofs = folder.rows(records.RoofMeasurement)
-    assert {row.roof_kernel for row in roofs} == {"matmul", "fma", "stream_triad"}
+    assert {row.roof_kernel for row in roofs} == {"matmul", "fma", "stream_read", "stream_triad", "idle"}
     products = {row.precision for row in roofs if row.roof_kernel == "matmul"}
     assert products == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
     # Small products take the host's time: products of 8 bits may look slower than fp32 there, and large ones end.
@@ -205,10 +206,26 @@ def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):
         if row in ended:
             continue
         assert (row.status, row.reason) == ("ok", None)
-        bound_s = max(row.flop / H100.flop_per_s[row.precision], row.byte / H100.byte_per_s)
+        is_in_l2 = "stream" in row.roof_kernel and row.size <= H100.l2_byte
+        byte_per_s = H100.byte_per_s * (H100.l2_gain if is_in_l2 else 1)
+        bound_s = max(
+            row.flop / H100.flop_per_s[row.precision], row.byte / byte_per_s, 0.01 * (row.roof_kernel == "idle")
+        )
         assert row.latency_s >= 0.999 * bound_s
+        assert row.throttle is None
         if row.roof_kernel != "matmul":  # a launch of these lasts milliseconds, and the host's part is small
             assert row.latency_s < 2 * bound_s
+
+    (machine,) = folder.rows(records.Environment)
+    assert (machine.caches, machine.power_limit_w, machine.cudnn) == (f"2:{60 * MIB}:1", 400.0, str(CUDNN))
+    reads = {row.size: row.byte / row.latency_s for row in roofs if row.roof_kernel == "stream_read"}
+    assert len(reads) == 7
+    assert min(rate for size, rate in reads.items() if size <= H100.l2_byte) > 1.2 * reads[max(reads)]
+    watts = {(row.roof_kernel, row.size): row.energy_j / row.latency_s for row in roofs if row.energy_j is not None}
+    assert {kernel for kernel, _ in watts} == {"matmul", "fma", "stream_read", "stream_triad", "idle"}
+    # At rest, and with all of memory's or the multiply-adds' power: the counter steps twenty times in a sampling
+    assert watts["idle", 10] == pytest.approx(H100.idle_w, rel=0.05)
+    assert watts["stream_read", max(reads)] == pytest.approx(H100.idle_w + H100.memory_w, rel=0.1)
 
 
 def test_a_cell_that_a_gpu_cannot_run_has_its_reason(tmp_path):

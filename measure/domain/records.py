@@ -96,9 +96,10 @@ class RoofMeasurement:
 
     ``roof_kernel`` is ``matmul`` (a library's product of two square matrices of ``size`` rows), ``fma`` (``size``
     multiply-adds in registers, all threads together), ``stream_read``, ``stream_write``, ``stream_copy`` (``a = b``) or
-    ``stream_triad`` (``a = b + s * c``), or ``chain`` (``size`` dependent additions in each thread, which give the
-    clock; work and processor time are per thread). A stream passes once over a working set of ``size`` bytes, all
-    arrays and all threads' shares together.
+    ``stream_triad`` (``a = b + s * c``), ``chain`` (``size`` dependent additions in each thread, which give the
+    clock; work and processor time are per thread), or ``idle`` (``size`` milliseconds without work: its energy gives
+    the idle power). A stream passes once over a working set of ``size`` bytes, all arrays and all threads' shares
+    together.
 
     The rate is the work divided by ``latency_s``. Latency and interval are empty unless the status is ``ok``.
     """
@@ -106,7 +107,7 @@ class RoofMeasurement:
     environment_id: schema.EnvironmentId
     roof_kernel: Annotated[str, Column("the kernel", form=one_of(ROOF_KERNELS))]
     precision: Annotated[str, Column("its arithmetic", form=one_of((*PRECISIONS, *EIGHT_BITS, "fp64", "int64")))]
-    size: Annotated[int, Column("rows, multiply-adds, additions or bytes", f"{NUMBER} or B", least=1)]
+    size: Annotated[int, Column("rows, multiply-adds, additions, milliseconds or bytes", f"{NUMBER}, ms or B", least=1)]
     flop: Annotated[int, "the arithmetic of one call; at int8 its operations, which are not FLOP"]
     byte: Annotated[int, "bytes that a program reads or writes in one call, each array once, without cache traffic"]
     status: schema.Status

@@ -65,7 +65,7 @@ PRODUCT_KINDS = (  # they multiply matrices
     "convolution", "depthwise convolution", "linear", "attention", "experts", "recurrent",
 )  # fmt: skip
 
-PEAK, BANDWIDTH, CLOCK = "peak", "bandwidth", "clock"
+PEAK, BANDWIDTH, CLOCK, IDLE_POWER = "peak", "bandwidth", "clock", "idle power"
 
 
 class Kernel(NamedTuple):
@@ -88,6 +88,7 @@ ROOF_KERNELS = {
     "numpy_matmul": Kernel(PEAK, "matrix product (NumPy)", ("cpu",)),
     "fma": Kernel(PEAK, "multiply-add", ("cpu", "cuda"), is_quick=True),
     "chain": Kernel(CLOCK, "chain of additions", ("cpu",), is_quick=True),
+    "idle": Kernel(IDLE_POWER, "no work", ("cpu", "cuda")),
     "stream_read": Kernel(BANDWIDTH, "read", arrays=1),
     "stream_write": Kernel(BANDWIDTH, "write", arrays=1),
     "stream_copy": Kernel(BANDWIDTH, "copy", arrays=2),

@@ -1,4 +1,4 @@
-"""Measure a machine's roofs: matrix products, multiply-adds, streams through its memory, and its clock.
+"""Measure a machine's roofs: matrix products, multiply-adds, streams through its memory; its clock and idle power.
 
 Sources: S. Williams et al., Roofline (2009), for roofs of computation and memory; J. McCalpin, STREAM, for the streams;
 Y. J. Lo et al., Roofline Model Toolkit (2014), for a sweep of working sets through all caches (ERT).
@@ -45,6 +45,11 @@ CLOCK_CHAINS = (("int64", 2**28), ("fp64", 2**26))  # precision and additions; a
 STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}  # STREAM uses fp64; many GPUs have few units for it
 LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256  # working sets are whole cache lines of 1, 2 or 3 arrays
 GPU_BYTE = (2**20, 2**30)  # working sets from 8 KB for each of a hundred multiprocessors to far beyond any cache
+# Places of a GPU's working sets that its L2 holds: 1.4 to 2.8 MiB up to a T4's of 4 MiB, 16 to 32 MiB from an A100's of
+# 40 MiB on. Three make a level. The last of each three is streamed long enough for its energy.
+L2_PLACES = ((1, 2, 3), (8, 9, 10))
+LEVEL_STREAMS = ("stream_read", "stream_triad")  # the fastest stream of most GPUs, and STREAM's own
+IDLE_MS = 10  # short, as the sensors are read between two waits
 
 KernelRound = tuple[str, str, int, str, int | None]  # name, precision, size, pace and round
 Work = Callable[[int], object]  # does a kernel's work so many times
@@ -52,7 +57,7 @@ Beat = Callable[[], None]  # gives a sign of life
 
 
 def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[KernelRound]:
-    """List the roof kernels of a kind of device, in the order of measuring.
+    """List the roof kernels of a kind of device, in the order of measuring: at rest first, as work warms the chip.
 
     Every kernel has a sustained pace. Kernels with short calls have a burst too. So have the streams through the
     largest working set, which give the memory's roof and have several rounds.
@@ -69,19 +74,50 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[KernelRoun
     streams = having(*((kernel, precision, size) for size in reversed(sizes) for kernel in STREAM_ARRAYS))
     memory, caches = ([each for each in streams if (each[2] == sizes[-1]) == is_memory] for is_memory in (True, False))
     chains = having(*(("chain", *each) for each in CLOCK_CHAINS))
+    idle = having(("idle", FULL_PRECISION, IDLE_MS))
     sustained = [*products, *numpy, *fma, *caches, *chains]
     burst = [*(product for product in products if product[2] in rows[:BURST_ROWS]), *fma, *memory]
     # Memory comes first: a sweep that is cut short must not show a cache as the last level.
     rounds = [(*each, SUSTAINED, number) for number in range(words.ROUNDS) for each in memory]
-    return [*rounds, *((*each, SUSTAINED, None) for each in sustained), *((*each, BURST, None) for each in burst)]
+    alone = [(*each, pace, None) for pace, kernels in ((SUSTAINED, sustained), (BURST, burst)) for each in kernels]
+    return [*((*each, SUSTAINED, None) for each in idle), *rounds, *alone]
 
 
 @cache
 def first_kernels(device_kind: str, precisions: tuple[str, ...]) -> list[KernelRound]:
-    """List the kernels of a first roof: one stream through memory, and a product at each precision."""
+    """List the kernels of a first roof: streams through memory, and a product at each precision.
+
+    On a GPU a read is the fastest, on a processor a triad is faster (42 against 31 GB/s on the reference machine).
+    """
     rows, byte = MATMUL_ROWS[device_kind][FIRST_ROWS], _working_sets(device_kind)[-1]
     products: list[KernelRound] = [("matmul", precision, rows, SUSTAINED, None) for precision in precisions]
-    return [("stream_triad", STREAM_PRECISION[device_kind], byte, SUSTAINED, 0), *products]
+    streams = LEVEL_STREAMS[device_kind == "cpu" :]
+    return [*((each, STREAM_PRECISION[device_kind], byte, SUSTAINED, 0) for each in streams), *products]
+
+
+@cache
+def second_kernels(device_kind: str) -> list[KernelRound]:
+    """List the kernels that follow a first roof: the idle power of a CUDA device, and streams through its L2."""
+    if device_kind != "cuda":
+        return []
+    sizes, precision = _working_sets(device_kind), STREAM_PRECISION[device_kind]
+    streams = [(each, sizes[place]) for places in L2_PLACES for place in places for each in LEVEL_STREAMS]
+    idle: KernelRound = ("idle", FULL_PRECISION, IDLE_MS, SUSTAINED, None)
+    return [idle, *((each, precision, size, SUSTAINED, None) for each, size in streams)]
+
+
+def sampling_of(device_kind: str, kernel: str, size: int, pace: str) -> Sampling:
+    """Return how a kernel is sampled: with energy on a GPU, which takes longer, if it gives that of a kind of work.
+
+    Such kernels are multiply-adds, a product at each precision, reads and triads of memory and L2, and idle time.
+    """
+    if pace == BURST or device_kind != "cuda":
+        return SAMPLINGS[pace]
+    sizes = _working_sets(device_kind)
+    streamed = {sizes[place] for place in (*(places[-1] for places in L2_PLACES), -1)}
+    is_of_level = kernel in LEVEL_STREAMS and size in streamed
+    is_product = kernel == "matmul" and size == MATMUL_ROWS[device_kind][FIRST_ROWS]
+    return replace(SAMPLINGS[pace], has_energy=kernel in ("fma", "idle") or is_of_level or is_product)
 
 
 def _working_sets(device_kind: str) -> list[int]:
@@ -106,8 +142,8 @@ def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
         return ROOF_KERNELS[kernel].flop * size // (STREAM_ARRAYS[kernel] * element_byte), size
     if kernel == "fma":
         return 2 * size, 0
-    if kernel == "chain":
-        return (size if precision == "fp64" else 0), 0
+    if kernel in ("chain", "idle"):
+        return (size if (kernel, precision) == ("chain", "fp64") else 0), 0
     byte = PRODUCT_BYTE[precision] if precision in PRODUCT_BYTE else 3 * words.PRECISION_BYTE[stored_as(precision)]
     return 2 * size**3, byte * size**2
 
@@ -131,12 +167,16 @@ def triton_gap(device: Device) -> str | None:
 
 
 def prepare(device: Device, kernel: str, precision: str, size: int) -> Work:
-    """Return a function that does a kernel's work ``passes`` times. On a GPU without Triton, torch streams.
+    """Return a function that does a kernel's work ``passes`` times.
 
-    Raises NotImplementedError if the kernel's library does not import or run, or the device lacks the precision.
+    Through a GPU's memory the faster of Triton's and torch's stream counts; without Triton, torch streams. Smaller sets
+    need Triton's, whose passes share a launch. Raises NotImplementedError if the kernel's library does not import or
+    run, or the device lacks the precision.
     """
     import torch
 
+    if kernel == "idle":
+        return lambda passes: time.sleep(passes * size / 1e3)
     device.refuse_emulation(precision)
     device.allow_tf32(precision == words.TF32)
     home = {"cpu": "processor_kernels", "cuda": "triton_kernels", "mps": "torch_kernels"}[device.kind]
@@ -151,17 +191,26 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Work:
     except ImportError as problem:
         gap = f"does not import ({problem}); pip install numba, then measure with --force"
         raise NotImplementedError(f"{kernel} is measured with Numba, which {gap}") from None
-    return module.prepare(kernel, precision, size, device.torch_name, torch.get_num_threads())
+    arguments = kernel, precision, size, device.torch_name, torch.get_num_threads()
+    work: Work = module.prepare(*arguments)
+    if home == "triton_kernels" and kernel in STREAM_ARRAYS and size >= GPU_BYTE[-1]:
+        libraries = import_module("measure.roofs.torch_kernels").prepare(*arguments)
+        return min(work, libraries, key=lambda each: min(_run(each, device, GLANCES) for _ in range(GLANCES)))
+    return work
 
 
 class KernelTiming(NamedTuple):
-    """The time of a kernel's work, as in ``RoofMeasurement``; all None if it was not measured."""
+    """The time of a kernel's work and its conditions, as in ``RoofMeasurement``; all None if it was not measured."""
 
     latency_s: float | None = None
     latency_low_s: float | None = None
     latency_high_s: float | None = None
     sample_count: int | None = None
     load: float | None = None
+    clock_hz: float | None = None
+    power_w: float | None = None
+    throttle: str | None = None
+    energy_j: float | None = None
 
 
 class Heat:
@@ -185,11 +234,15 @@ HEAT = Heat()
 def measure(device: Device, kernel: str, precision: str, size: int, pace: str, beat: Beat) -> KernelTiming:
     """Time a kernel at one size and pace.
 
-    A product is tried at all smaller sizes first, so that none is begun that would take minutes. Raises
-    NotImplementedError for a product that takes too long, and the exceptions of ``prepare`` and the libraries.
+    A product is tried at all smaller sizes first, so that none is begun that would take minutes. A burst is too short
+    for sensors. Raises NotImplementedError for a product that takes too long and for idle power without an energy
+    counter, and the exceptions of ``prepare`` and the libraries.
     """
     import torch
 
+    sensors = device.sensors()
+    if kernel == "idle" and sensors.read().energy_j is None:
+        raise NotImplementedError("idle power needs a counter of energy, and this device reports none")
     smaller = [rows for rows in MATMUL_ROWS[device.kind] if rows < size] if kernel.endswith("matmul") else []
     if smaller and precision in words.EIGHT_BITS:  # without instructions for bytes (VNNI, AMX) they take a minute
         rows, works = smaller[0], [prepare(device, kernel, each, smaller[0]) for each in (precision, FULL_PRECISION)]
@@ -212,13 +265,18 @@ def measure(device: Device, kernel: str, precision: str, size: int, pace: str, b
     # Other programs take none of a processor's cycles from the process time of a chain.
     clock = (lambda: time.process_time_ns() // threads) if kernel == "chain" else time.perf_counter_ns
     stopwatch = Stopwatch(partial(work, passes), device.synchronize, clock, beat if pace == SUSTAINED else rest)
-    if pace == SUSTAINED:
+    sampling = sampling_of(device.kind, kernel, size, pace)
+    heats = pace == SUSTAINED and kernel != "idle"
+    if heats:
         HEAT.build(lambda: _run(work, device, passes), beat)
-    load, timing = _least_disturbed(lambda: sample(stopwatch, SAMPLINGS[pace]), device)
-    if pace == SUSTAINED:
+    load, timing = _least_disturbed(lambda: sample(stopwatch, sampling, sensors if pace == SUSTAINED else None), device)
+    if heats:
         HEAT.until = time.perf_counter()
     estimate = estimate_median([latency / passes for latency in timing.latencies_s])  # at least six have an interval
-    return KernelTiming(estimate.median, estimate.low, estimate.high, len(timing.samples), load)
+    found = timing.conditions
+    energy_j = None if found.energy_j is None else found.energy_j / passes
+    conditions = load, found.clock_hz, found.power_w, found.throttle, energy_j
+    return KernelTiming(estimate.median, estimate.low, estimate.high, len(timing.samples), *conditions)
 
 
 def _run(work: Work, device: Device, passes: int) -> float:
@@ -230,7 +288,11 @@ def _run(work: Work, device: Device, passes: int) -> float:
 
 
 def _count_passes(work: Work, device: Device, threads: int, size: int, longest_s: float, beat: Beat) -> int:
-    """Return the passes of a call that is long enough. Raises NotImplementedError if one takes over ``longest_s``."""
+    """Return the passes of a call that is long enough, twice: the host may have paused in one.
+
+    Raises NotImplementedError if a pass takes over ``longest_s``.
+    """
+    least_s = max(CALL_S, CALL_S_PER_THREAD * threads)
     passes = 1
     _run(work, device, passes)  # pays for set-up
     while True:
@@ -240,8 +302,10 @@ def _count_passes(work: Work, device: Device, threads: int, size: int, longest_s
             raise NotImplementedError(
                 f"{size} x {size} takes {elapsed_s:.2g} s (limit {longest_s:g} s); the roof uses the smaller sizes"
             )
-        if elapsed_s >= max(CALL_S, CALL_S_PER_THREAD * threads):
-            return passes
+        if elapsed_s >= least_s:
+            beat()
+            if _run(work, device, passes) >= least_s:
+                return passes
         passes *= 2
 
 

@@ -21,7 +21,7 @@ def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -
     else:
         arrays = STREAM_ARRAYS[kernel]
         elements = size // (arrays * PRECISION_BYTE[precision])
-        made = [torch.ones(elements, device=device, dtype=torch_dtype(precision)) for _ in range(arrays)]
+        made = [torch.rand(elements, device=device, dtype=torch_dtype(precision)) for _ in range(arrays)]
         a, b, c = (*made, made[-1], made[-1])[:3]
         call = {
             "stream_read": lambda: torch.sum(b),

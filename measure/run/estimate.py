@@ -13,16 +13,28 @@ from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.records import RoofMeasurement, Sample
 from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.values import si
-from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
+from measure.domain.words import (
+    BURST,
+    EAGER,
+    FULL_PRECISION,
+    HEAT_S,
+    INFERENCE,
+    PRECISION_BYTE,
+    REST_S,
+    STEP,
+    shape_name,
+    stored_as,
+)
 from measure.domain.workload_records import Workload
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.published.records import Chip
+from measure.roofs import roofs
 from measure.run.processes import FORKS, origin
 from measure.run.request import Request
 from measure.run.storing import RunCache
-from measure.run.tasks import CellTask, Failure, RoundTask, Task
+from measure.run.tasks import CellTask, Failure, RoofTask, RoundTask, Task
 from measure.run.worker import needs_fresh
-from measure.timing.sampling import Sampling, round_sampling
+from measure.timing.sampling import ENERGY_S, Sampling, round_sampling
 
 # Assumed roofs of a device that was not measured and is not in the table of chips
 UNKNOWN_FLOP_PER_S: Mapping[str, float] = {"cpu": 100e9, "cuda": 10e12, "mps": 3e12}
@@ -30,7 +42,7 @@ UNKNOWN_BYTE_PER_S: Mapping[str, float] = {"cpu": 20e9, "cuda": 500e9, "mps": 10
 
 REACHED = 0.4  # the share of its roof that a call is assumed to reach
 STEP_PASSES = 3  # a training step takes about this many forward passes
-OTHER_S: Mapping[str, float] = {"workload": 1.0, "roofs": 4.0}  # tasks of the sections that measure no cells
+COUNT_S, ROOF_S = 1.0, 0.4  # the time to count a model; the time to set a roof kernel up
 UNCOUNTED_S, UNCOUNTED_INPUT_S = 5.0, 0.5  # a cell of an uncounted model, plus each of its first 128 inputs
 SAMPLES = 6  # the fewest samples with an interval
 IMPORT_S = 5.0  # the time to import torch and a library of models
@@ -60,8 +72,10 @@ class DurationEstimate:
 
     def seconds(self, task: Task) -> float:
         """Return the time of a task, without the start of its process."""
+        if isinstance(task, RoofTask):
+            return self._roof_s(task)
         if not isinstance(task, CellTask):
-            return OTHER_S[task.section]
+            return COUNT_S
         rows = self._counted[task.model.name, shape_name(task.model.input_shape)]
         stored, batch = stored_as(task.cell.precision), task.cell.batch
         row = min(rows, key=lambda row: (row.precision != stored, abs(row.batch - batch)), default=None)
@@ -72,9 +86,9 @@ class DurationEstimate:
         build_s = BUILD_S + drawn / DRAWN_PER_S
         if isinstance(task, RoundTask):
             is_timed_twice = task.cell.phase == STEP and self._kind != "cpu"  # as a whole, and stage by stage
-            return build_s + _sampled_s(self._round, 2 * call_s if is_timed_twice else call_s)
+            return build_s + self._sampled_s(self._round, 2 * call_s if is_timed_twice else call_s)
         profiled_s = 2 * max(PROFILED_S, FEWEST_STEPS * call_s)
-        return build_s + _sampled_s(plain_sampling(self._round), call_s) + profiled_s + ATTRIBUTION_S
+        return build_s + self._sampled_s(plain_sampling(self._round), call_s) + profiled_s + ATTRIBUTION_S
 
     def ends_s(self, tasks: Iterable[Task]) -> list[float]:
         """Return the time from the start of the run to the end of each task, starts of processes included."""
@@ -86,10 +100,20 @@ class DurationEstimate:
                 now_s += BEGIN_S[self._kind]
                 if previous is None or not FORKS or origin(task) != origin(previous):
                     now_s += IMPORT_S
+                now_s += HEAT_S * isinstance(task, RoofTask)
             now_s += self.seconds(task)
             ends.append(now_s)
             previous = task
         return ends
+
+    def _roof_s(self, task: RoofTask) -> float:
+        """Return the time of a roof kernel at the known roof."""
+        work = roofs.flop_and_byte(task.roof_kernel, task.precision, task.size)
+        flop_per_s = self._flop_per_s.get(task.precision) or self._flop_per_s[FULL_PRECISION]
+        call_s = max(roofs.CALL_S, Roofline(flop_per_s, self._byte_per_s).least_s(*work))
+        sampling = roofs.sampling_of(self._kind, task.roof_kernel, task.size, task.pace)
+        rests = 1 + REST_S / sampling.block_s if task.pace == BURST else 1
+        return ROOF_S + rests * self._sampled_s(sampling, call_s)
 
     def _call_s(self, row: Workload, cell: Cell) -> float:
         """Return the time of a call: scaled from a timed forward pass, else from the roof."""
@@ -105,13 +129,13 @@ class DurationEstimate:
         bound_s = Roofline(flop_per_s, self._byte_per_s).least_s(flop, wider * byte)
         return float(cell.batch / row.batch * bound_s / REACHED)
 
-
-def _sampled_s(sampling: Sampling, call_s: float) -> float:
-    """Return the time of warm-up and samples of a steady call."""
-    block_s = max(sampling.block_s, call_s)
-    warm_up_s = min(2 * call_s + 2 * max(sampling.trend * block_s, sampling.trend_s), sampling.warm_up_s + block_s)
-    most_s = max(sampling.limit_s, sampling.fewest * block_s)
-    return warm_up_s + min(max(sampling.least_s, SAMPLES * block_s), most_s)
+    def _sampled_s(self, sampling: Sampling, call_s: float) -> float:
+        """Return the time of warm-up and samples of a steady call. A CUDA device is taken to count its energy."""
+        block_s = max(sampling.block_s, call_s)
+        warm_up_s = min(2 * call_s + 2 * max(sampling.trend * block_s, sampling.trend_s), sampling.warm_up_s + block_s)
+        least_s = max(sampling.least_s, ENERGY_S if sampling.has_energy and self._kind == "cuda" else 0.0)
+        most_s = max(sampling.limit_s, sampling.fewest * block_s)
+        return warm_up_s + min(max(least_s, SAMPLES * block_s), most_s)
 
 
 def datasheet(cache: RunCache) -> Roof | None:

@@ -29,7 +29,7 @@ from measure.domain.words import (
     stored_as,
 )
 from measure.domain.workload_records import WORKLOAD, Workload
-from measure.roofs.roofs import first_kernels, roof_kernels
+from measure.roofs.roofs import first_kernels, roof_kernels, second_kernels
 from measure.run.request import Request
 from measure.run.storing import RunCache
 from measure.run.tasks import KILLED, HardwareCounterTask, ProfileTask, RoofTask, RoundTask, WorkloadTask, roof_key
@@ -98,13 +98,20 @@ def missing_roofs(request: Request, cache: RunCache) -> list[RoofTask]:
         last = max((row.recorded_at for row in cache.rows(Run)), default="")
         timed -= {roof_key(row) for _, _, row in cells_above_roof(cache) if (row.recorded_at or "") < last}
     wanted = precisions.product_precisions(cache.environment, request.precisions)
-    tasks = [RoofTask(*each) for each in roof_kernels(cache.environment.device, wanted)]
-    return [task for task in tasks if roof_key(task) not in timed and (task.is_quick or not request.quick)]
+    kind = cache.environment.device
+    tasks = [RoofTask(*each) for each in roof_kernels(kind, wanted)]
+    if request.quick:
+        chosen = {*first_kernels(kind, tuple(request.precisions)), *second_kernels(kind)}
+        tasks = [task for task in tasks if task.is_quick or roof_key(task) in chosen]
+    return [task for task in tasks if roof_key(task) not in timed]
 
 
 def roof_tier(task: RoofTask, request: Request) -> Tier:
+    """Begin with a first roof. A short budget has the idle power and the L2 later."""
     if roof_key(task) in first_kernels(request.device_kind, tuple(request.precisions)):
         return Tier.FIRST_ROOF
+    if roof_key(task) in second_kernels(request.device_kind):
+        return Tier.ROOFS if (request.budget_s or inf) < SHORT_BUDGET_S else Tier.FIRST_ROOF
     if task.round and task.is_quick:
         return Tier.ROUNDS
     is_of_cache = task.roof_kernel in STREAM_ARRAYS and task.round is None

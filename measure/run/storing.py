@@ -121,6 +121,8 @@ def describe_roof(task: RoofTask, result: KernelTiming) -> str:
     flop, byte = flop_and_byte(task.roof_kernel, task.precision, task.size)
     if task.roof_kernel == "chain":
         return f"{task.size / result.latency_s / 1e9:.3f} additions/ns"
+    if task.roof_kernel == "idle":
+        return "no energy counted" if result.energy_j is None else si(result.energy_j / result.latency_s, "W")
     if task.roof_kernel in STREAM_ARRAYS:
         return si(byte / result.latency_s, "B/s")
     return si(flop / result.latency_s, f"{operation(task.precision)}/s")

@@ -17,6 +17,7 @@ from measure.domain.cell import Cell
 from measure.domain.comparison import RUNS, ComparedRow, RoofKernel, Side
 from measure.domain.growth import CountedRow, compare_counts
 from measure.domain.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
+from measure.domain.words import IDLE_POWER, ROOF_KERNELS
 from measure.domain.workload_records import Layer, Workload
 from measure.errors import UserError, as_called, did_you_mean
 from measure.verbs import traces
@@ -172,6 +173,8 @@ def _read(folder: Path, identity: str) -> Side:
 
     kernels: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
     for row in _rows(machine, RoofMeasurement, environment):
+        if ROOF_KERNELS[row.roof_kernel].gives == IDLE_POWER:
+            continue  # its time is a wait
         kernels[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
     rounds = machine.rounds(_rows(machine, Run, environment))
     cells = {cell: comparison.of_cell(found) for cell, found in rounds.items()}

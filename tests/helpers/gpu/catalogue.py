@@ -40,6 +40,7 @@ class Gpu:
     memory_w: int
     untold: frozenset[str] = frozenset()
     sliced: tuple["Gpu", ...] | None = None
+    l2_gain: float = 2.0  # the bandwidth of the L2 over the memory's
 
     @property
     def is_slice(self):

@@ -14,11 +14,15 @@ def _fma(gpu, grid, result, _factor, _term, passes, chains, rounds, unrolled):
 
 
 def _stream(gpu, _grid, array, _b, _c, _sums, _scale, elements, _share, passes, kernel, _block):
-    """``measure.roofs.triton_kernels.stream``: its bytes by the device's bandwidth; a triad has two FLOP a number."""
-    read_byte, written_byte = (arrays * elements * array.element_size() * passes for arrays in ARRAYS[kernel])
+    """``measure.roofs.triton_kernels.stream``: its bytes by the bandwidth of memory, or of an L2 that holds them.
+
+    A triad has two FLOP a number.
+    """
+    read_byte, written_byte = (arrays * elements * array.element_size() for arrays in ARRAYS[kernel])
+    byte_per_s = gpu.byte_per_s * (gpu.l2_gain if read_byte + written_byte <= gpu.l2_byte else 1)
+    time_ns = round(1e9 * passes * (read_byte + written_byte) / byte_per_s)
     flop = 2 * elements * passes if kernel == "stream_triad" else 0
-    time_ns = round(1e9 * (read_byte + written_byte) / gpu.byte_per_s)
-    return Kernel(kernel, "fp32", flop, read_byte, written_byte, time_ns)
+    return Kernel(kernel, "fp32", flop, passes * read_byte, passes * written_byte, time_ns)
 
 
 KERNELS = {"fma": _fma, "stream": _stream}

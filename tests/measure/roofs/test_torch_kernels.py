@@ -43,8 +43,7 @@ def test_numpy_multiplies_by_all_cores_or_not_at_all():
 )
 def test_the_streams_compute_what_they_say(monkeypatch, kernel, expected):
     made = []
-    ones = torch.ones
-    monkeypatch.setattr(torch, "ones", lambda *given, **how: made.append(ones(*given, **how)) or made[-1])
+    monkeypatch.setattr(torch, "rand", lambda *given, **how: made.append(torch.ones(*given, **how)) or made[-1])
     torch_kernels.prepare(kernel, "fp32", 240, "cpu", 1)(1)  # 1 + 3 * 1 = 4
     assert len(made) == STREAM_ARRAYS[kernel]
     assert sum(array.nbytes for array in made) == 240

@@ -98,12 +98,12 @@ def test_multiply_adds_are_fused_and_alone_in_their_loop(precision, instruction)
     ("kernel", "loads", "stores"),
     [("stream_read", 1, 0), ("stream_write", 0, 1), ("stream_copy", 1, 1), ("stream_triad", 2, 1)],
 )
-def test_every_pass_of_a_stream_uses_the_widest_accesses(kernel, loads, stores):
+def test_every_pass_of_a_stream_uses_the_widest_accesses_and_reads_past_the_l1(kernel, loads, stores):
     pointers = dict.fromkeys(("a", "b", "c", "sums"), "*fp32")
     signature = pointers | {"scale": "fp32"} | dict.fromkeys(("size", "share", "passes"), "i32")
     constants = {"KERNEL": kernel, "BLOCK": 4096}
     body = loop(compiled(triton_kernels.stream, signature, constants, ("a", "b", "c", "size", "share"), warps=8))
     # 4096 numbers over 8 * 32 threads are sixteen each, four to an access
-    assert body.count("ld.global.v4") == 4 * loads
+    assert body.count("ld.global.cg.v4") == 4 * loads
     assert body.count("st.global.v4") == 4 * stores
     assert len(re.findall(r"(ld|st)\.global", body)) == 4 * (loads + stores)

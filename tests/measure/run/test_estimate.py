@@ -70,8 +70,8 @@ SECONDS = {
     # By the count at batch 64, which is nearer: 48 GFLOP take 0.48 s, at 0.4 of the roof 1.2 s.
     "by the nearest count": ([COUNTED, LARGER, *ROOFS], {}, cell(48), 0.5 + (3.0 + 1.2) + 3.0),
     # 100 inputs at fp16: 400 GFLOP take 4 ms, half of 10 GB at fp32 5 ms; at 0.4 of the roof 12.5 ms. Two calls, then
-    # twice the 0.2 s of a trend, and the least second of samples.
-    "by a datasheet": ([COUNTED], UNKNOWN, cell(100, "fp16"), 0.5 + (2 * 0.0125 + 2 * 0.2) + 1.0),
+    # twice the 0.2 s of a trend, and two seconds of samples for a GPU's energy.
+    "by a datasheet": ([COUNTED], UNKNOWN, cell(100, "fp16"), 0.5 + (2 * 0.0125 + 2 * 0.2) + 2.0),
     # Forward and backward: 1.2 TFLOP take 0.12 s, at 0.4 of the roof 0.3 s, timed whole and by stages.
     "a step": ([COUNTED], UNKNOWN, step(100), 0.5 + (3.0 + 0.6) + 3.0),
     # Half a second of samples, a second of steps that take twice as long, and their attribution.
@@ -89,7 +89,14 @@ SECONDS = {
     # Of a minute a sixtieth warms up, 1 s and a call; a 45th is sampled, less than two calls.
     "in a short budget": ([COUNTED, *PASSES], {"budget_s": 60.0}, cell(8), 1.0 + (1.0 + 0.8) + 2 * 0.8),
     "uncounted, large": ([], {}, step(256), 5 + 0.5 * 3 * 128),
-    "a roof": ([], {}, RoofTask("matmul", "fp32", 8, "sustained"), 4),
+    # A block's call of 5 ms twice, twice the 0.1 s of a trend, and 0.25 s of samples, after 0.4 s to set it up.
+    "a roof": ([], {}, RoofTask("matmul", "fp32", 8, "sustained"), 0.4 + (0.01 + 0.2) + 0.25),
+    # 2 * 5 * 10^11 FLOP at the datasheet's 10 TFLOP/s take 0.1 s: twice three blocks, and 2 s for the energy.
+    "a roof with energy": (
+        [], {"device": "cuda"}, RoofTask("fma", "fp32", 5 * 10**11, "sustained"), 0.4 + (0.2 + 0.6) + 2.0
+    ),
+    # Fourteen blocks of 5 ms, 50 ms apart.
+    "a burst": ([], {"device": "cuda"}, RoofTask("stream_read", "fp32", 2**20, "burst"), 0.4 + 14 * 0.055),
 }  # fmt: skip
 
 
@@ -110,6 +117,14 @@ def test_processes_begin_where_tasks_need_fresh_ones(monkeypatch, tmp_path, fork
         now_s += start_s + estimates.seconds(task)
         ends_s.append(now_s)
     assert estimates.ends_s(tasks) == pytest.approx(ends_s)
+
+
+def test_a_chip_is_heated_once_for_the_roofs_of_a_process(tmp_path):
+    estimates = estimated(tmp_path, [], "cuda")
+    tasks = [RoofTask("matmul", "fp32", size, "sustained") for size in (8, 16)]
+    (first_s, second_s), (first_ends_s, ends_s) = map(estimates.seconds, tasks), estimates.ends_s(tasks)
+    assert first_ends_s == pytest.approx(5 + 3 + 3 + first_s)  # torch, the device, and three seconds of heat
+    assert ends_s - first_ends_s == pytest.approx(second_s)
 
 
 GB = 10**9

@@ -7,8 +7,10 @@ from helpers.cells import ask, changed_rows, run_cache, timed_rounds
 from helpers.rows import VERSION, counter_profile, profile, roof_measurement, run, workload
 
 from measure.models import catalog
+from measure.roofs.roofs import second_kernels
 from measure.run import plan
-from measure.run.tasks import KILLED, WorkloadTask
+from measure.run.missing import Tier, roof_tier
+from measure.run.tasks import KILLED, WorkloadTask, roof_key
 
 TRAINED = {"training_models": catalog.find(["vgg11"]), "training_batch_sizes": [32]}
 A1, A64, V1, V64 = (f"{model} batch {batch} fp32" for model in ("alexnet", "vgg11") for batch in (1, 64))
@@ -162,6 +164,22 @@ def test_a_quick_run_measures_few_kernels():
     assert {task.roof_kernel for task in tasks} == {"matmul", "fma", "stream_triad", "chain"}
     assert {task.pace for task in tasks} == {"sustained"}
     assert set(tasks) < set(kernels(ROOFS))
+
+
+def test_a_quick_run_of_a_gpu_has_its_memory_read_its_l2_and_its_idle_power():
+    tasks = kernels(replace(ROOFS, quick=True), device="cuda")
+    assert {task.roof_kernel for task in tasks} == {"matmul", "fma", "stream_read", "stream_triad", "idle"}
+    assert {task.pace for task in tasks} == {"sustained"}
+    reads = sorted(round(task.size / 2**20, 1) for task in tasks if task.roof_kernel == "stream_read")
+    assert reads == [1.4, 2.0, 2.8, 16.0, 22.6, 32.0, 1024.0]  # MiB
+
+
+@pytest.mark.parametrize(("budget_s", "tier"), [(1200.0, Tier.FIRST_ROOF), (300.0, Tier.ROOFS)])
+def test_a_short_budget_has_the_l2_and_the_idle_power_after_its_first_cells(budget_s, tier):
+    request = replace(ROOFS, budget_s=budget_s, device_kind="cuda")
+    in_l2 = [task for task in kernels(ROOFS, device="cuda") if roof_key(task) in second_kernels("cuda")]
+    assert len(in_l2) == 13
+    assert {roof_tier(task, request) for task in in_l2} == {tier}
 
 
 @pytest.mark.parametrize("kernel", [("matmul", "fp32"), ("chain", "int64")])

@@ -51,6 +51,8 @@ def count(flop, **columns):
         (*roof("matmul", "fp32", 1000), "1.00 GFLOP/s"),  # 2 * 1000^3 in 2 s
         (*roof("fma", "fp32", 3_000_000_000), "3.00 GFLOP/s"),
         (*roof("chain", "int64", 7_400_000_000), "3.700 additions/ns"),
+        (RoofTask("idle", "fp32", 2000, "sustained"), KernelTiming(2.0, energy_j=125.0), "62.5 W"),  # 125 J in 2 s
+        (RoofTask("idle", "fp32", 2000, "sustained"), KernelTiming(2.0), "no energy counted"),
         (*count(2.8e10, uncounted="mode:2:0.1;sort:1:0.2", reason="no"), "14.0 GFLOP an input, without mode, sort; no"),
         (*count(0, forward_other_flop=600), "no products, 300 FLOP of other arithmetic an input"),
     ],

@@ -176,9 +176,10 @@ def test_all_rounds_of_a_roof_count_and_a_ceiling_is_one_round(tmp_path):
     folder.put_roof_measurements([
         roof("stream_triad", 0, 1.0, 9), roof("stream_triad", 1, 1.2, 10), roof("stream_triad", 2, 1.1, 11),
         replace(roof("stream_triad", 3, 1.0, 9), status="error", reason="busy", **unknown),
-        roof("matmul", None, 1.0, 9, latency_high_s=1.2, pace="burst"),
+        roof("matmul", None, 1.0, 9, latency_high_s=1.2, pace="burst"), roof("idle", None, 0.1, 20),
     ])  # fmt: skip
     found, _ = find("box@aaaa", "box", tmp_path)
+    assert {kernel.roof_kernel for kernel in found.roofs} == {"stream_triad", "matmul"}  # a wait is as long everywhere
     repeats = found.roofs[RoofKernel("stream_triad", 512, "fp32", "sustained")]
     assert (repeats.medians_s, repeats.samples) == ((1.0, 1.2, 1.1), 9)
     # Each interval reaches a tenth to each side; three together leave a third of their squares' root
