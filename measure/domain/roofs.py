@@ -1,9 +1,10 @@
 """Roofs: a device's highest rates of arithmetic and memory traffic. Also the caches that a system reports."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from statistics import median
 from typing import Any
 
 from measure.domain.records import RoofMeasurement
@@ -76,8 +77,9 @@ def is_loaded(row: RoofMeasurement) -> bool:
 def merge_rounds(rows: Iterable[RoofMeasurement]) -> list[RoofMeasurement]:
     """Merge the rounds of a roof kernel at one size and pace: the median latency of the rows with a result.
 
-    A row has the interval of its rounds, ``round`` is their number, ``load`` the largest. Rows that other programs
-    disturbed are left out, unless a kernel has no others at any size.
+    A row has the interval of its rounds, ``round`` is their number, ``load`` the largest. Clock, power and energy are
+    medians, ``throttle`` has the reasons of all. Rows that other programs disturbed are left out, unless a kernel has
+    no others at any size.
     """
     kernels: dict[tuple[Any, ...], list[RoofMeasurement]] = defaultdict(list)
     for row in rows:
@@ -97,8 +99,16 @@ def merge_rounds(rows: Iterable[RoofMeasurement]) -> list[RoofMeasurement]:
             load = max((each.load for each in found if each.load is not None), default=None)
             low_s, high_s = estimate.low, estimate.high
             row = replace(row, latency_s=estimate.median, latency_low_s=low_s, latency_high_s=high_s, load=load)
+            reasons = dict.fromkeys(each for row in found for each in (row.throttle or "").split(";") if each)
+            row = replace(row, throttle=";".join(reasons) or None, **_medians(found, "clock_hz", "power_w", "energy_j"))
         merged.append(row)
     return [*merged, *single]
+
+
+def _medians(rows: Sequence[RoofMeasurement], *columns: str) -> dict[str, Any]:
+    """Return the median of the known values of each column, None without one."""
+    known = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in columns}
+    return {name: median(values) if values else None for name, values in known.items()}
 
 
 def machine_roof(rows: Iterable[RoofMeasurement]) -> Roof:
@@ -128,6 +138,11 @@ def flop_per_s(row: RoofMeasurement) -> float:
 def byte_per_s(row: RoofMeasurement) -> float:
     """Return the rate of a roof kernel's traffic, 0 without a result."""
     return row.byte / (row.latency_s or inf)
+
+
+def throttle_note(row: RoofMeasurement) -> str:
+    """Return why the device lowered its clock under a roof kernel, as ``(power cap)``; empty if it did not."""
+    return f" ({row.throttle.replace(';', ', ')})" if row.throttle else ""
 
 
 @dataclass(frozen=True)

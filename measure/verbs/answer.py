@@ -11,7 +11,7 @@ from measure.domain.cell import Cell
 from measure.domain.latency import TimedCell
 from measure.domain.model_work import CellWork, LayerWork, Reached, beyond_weights, cell_work, layer_work, reached
 from measure.domain.records import Environment, OperatorTime, Profile
-from measure.domain.roofs import Roof
+from measure.domain.roofs import Roof, throttle_note
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.workload_records import Layer, Workload
 from measure.errors import as_called
@@ -169,5 +169,7 @@ def roof_line(found: ModelAnswer) -> str:
     precisions = [each for each in dict.fromkeys(each.precision for each in found.demands) if each in roof.flop_per_s]
     if not precisions or roof.byte_per_s is None:
         return "The roof was not measured."
-    peaks = " and ".join(f"{_rate(roof.flop_per_s[each])} at {each}" for each in precisions)
-    return f"The roof: {peaks}, and {si(roof.byte_per_s, 'B/s')} from memory, as measured here."
+    notes = {precision: throttle_note(row) for precision, row in roof.arithmetic.items()}
+    peaks = " and ".join(f"{_rate(roof.flop_per_s[each])} at {each}{notes.get(each, '')}" for each in precisions)
+    memory = si(roof.byte_per_s, "B/s") + (throttle_note(roof.stream) if roof.stream else "")
+    return f"The roof: {peaks}, and {memory} from memory, as measured here."

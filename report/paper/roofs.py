@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.records import RoofMeasurement
-from measure.domain.roofs import CacheLevel, Roof, Roofline
+from measure.domain.roofs import CacheLevel, Roof, Roofline, throttle_note
 from measure.domain.statistics import Estimate, quotient
 from measure.domain.words import EIGHT_BITS, ROOF_KERNELS, STREAM_ARRAYS, SUSTAINED
 from report.paper.frames import highest, matching
@@ -137,7 +137,8 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[Me
 def measured_roofs(roof: Roof) -> pd.DataFrame:
     """Return a roof as a frame: peak, bandwidth and ridge point per precision.
 
-    Each has an interval (NaN if unknown), peak and bandwidth their kernels. All precisions share one bandwidth.
+    Each has an interval (NaN if unknown), peak and bandwidth their kernels, with a note if these lowered the clock. All
+    precisions share one bandwidth.
     8-bit precisions are left out: no model runs in them, and integers do no FLOP.
     """
     rows: list[dict[str, Any]] = []
@@ -146,8 +147,9 @@ def measured_roofs(roof: Roof) -> pd.DataFrame:
         if stream is not None and precision not in EIGHT_BITS:
             peak, bandwidth = _rate(kernel, kernel.flop), _rate(stream, stream.byte)
             kernels = {"peak_kernel": kernel.roof_kernel, "bandwidth_kernel": stream.roof_kernel}
+            notes = {"peak_note": throttle_note(kernel), "bandwidth_note": throttle_note(stream)}
             rows.append({
-                "precision": precision, **kernels,
+                "precision": precision, **kernels, **notes,
                 **_columns("peak", peak, "flop_per_s"),
                 **_columns("bandwidth", bandwidth, "byte_per_s"),
                 **_columns("ridge", quotient(peak, bandwidth), "flop_per_byte"),

@@ -48,11 +48,14 @@ def gains(paper: Paper) -> str:
 def roofs(paper: Paper) -> str:
     machine = display.required(paper.at_hand, command("roofs"))
     rows = [
-        [roof.precision, PEAK_KERNELS[roof.peak_kernel], estimated(roof, "peak_flop_per_s", "FLOP/s").interval]
+        [
+            roof.precision, PEAK_KERNELS[roof.peak_kernel] + roof.peak_note,
+            estimated(roof, "peak_flop_per_s", "FLOP/s").interval,
+        ]
         for roof in each(display.required(machine.roofs, command("roofs")))
-    ]
+    ]  # fmt: skip
     rows += [[level.name, level.fastest, exact(level.bandwidth_byte_per_s, "B/s")] for level in machine.levels[:-1]]
     roof = machine.roofs.iloc[0]
     bandwidth = estimated(roof, "bandwidth_byte_per_s", "B/s")
-    rows.append(["memory", STREAMS[roof.bandwidth_kernel], bandwidth.interval])
+    rows.append(["memory", STREAMS[roof.bandwidth_kernel] + roof.bandwidth_note, bandwidth.interval])
     return markdown_table("Roof | Kernel | Rate >", rows)

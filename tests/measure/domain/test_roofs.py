@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from helpers.rows import roof_measurement
 
-from measure.domain.roofs import Roofline, machine_roof, merge_rounds
+from measure.domain.roofs import Roofline, machine_roof, merge_rounds, throttle_note
 
 PRODUCT = roof_measurement(latency_s=0.5)  # 1024 FLOP in half a second
 STREAM = replace(PRODUCT, roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, pace="sustained", round=0)
@@ -33,6 +33,21 @@ def test_rounds_merge_to_their_median_that_picks_the_bandwidth():
     assert merged.latency_low_s < 1 < 3 < merged.latency_high_s  # Student's t of two degrees of freedom is 4.8
     assert product == PRODUCT
     assert merge_rounds(rounds[:1]) == [replace(rounds[0], round=1)]  # with its own interval
+
+
+def test_merged_rounds_have_the_median_of_their_conditions_and_every_reason_for_a_lower_clock():
+    told = [
+        {"clock_hz": 1.0e9, "power_w": 600.0, "throttle": None, "energy_j": 3.0},
+        {"clock_hz": 1.2e9, "power_w": 700.0, "throttle": "power cap", "energy_j": None},
+        {"clock_hz": 1.4e9, "power_w": 650.0, "throttle": "power cap;hardware thermal", "energy_j": 5.0},
+    ]
+    (merged,) = merge_rounds([replace(STREAM, round=number, **each) for number, each in enumerate(told)])
+    assert (merged.clock_hz, merged.power_w, merged.energy_j) == (1.2e9, 650.0, 4.0)
+    assert merged.throttle == "power cap;hardware thermal"
+    assert throttle_note(merged) == " (power cap, hardware thermal)"
+    (unknown,) = merge_rounds([replace(STREAM, round=number) for number in (0, 1)])
+    assert (unknown.clock_hz, unknown.power_w, unknown.throttle, unknown.energy_j) == (None,) * 4
+    assert throttle_note(unknown) == ""
 
 
 def test_a_disturbed_kernel_counts_only_without_a_calm_one():

@@ -16,7 +16,7 @@ from measure.models import catalog
 from measure.run.request import Request
 from measure.run.storing import RunCache
 from measure.verbs import model
-from measure.verbs.answer import ModelAnswer, heading, result_lines
+from measure.verbs.answer import ModelAnswer, heading, result_lines, roof_line
 from measure.verbs.terminal import aligned
 
 SHAPE = "3x224x224"
@@ -91,6 +91,15 @@ def answered(*cells, advice=None, rates=RATES, layers=(), operators=()):
     of_cells, of_layers = cell_work([COUNTED], rates, ["fp32"]), layer_work(layers, "fp32", rates, operators)
     found = of_cells, reached(cells, of_cells), of_layers, advice
     return ModelAnswer("alexnet", "3x2x2", ENVIRONMENT, rates, *found)
+
+
+def test_a_roof_under_a_power_cap_says_so():
+    product = replace(roof_measurement(), throttle="power cap")
+    stream = replace(product, roof_kernel="stream_read", throttle=None)
+    answer = answered(timed(latency_s=2.0), rates=replace(RATES, arithmetic={"fp32": product}, stream=stream))
+    assert roof_line(answer) == (
+        "The roof: 1.00 GFLOP/s at fp32 (power cap), and 100 MB/s from memory, as measured here."
+    )
 
 
 def test_what_an_answer_may_lack_or_hold(golden):

@@ -7,6 +7,7 @@ from helpers.world import REFERENCES, WORLD, world
 from measure.cache.folders import MachineFolder
 from measure.domain.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, machine_roof, merge_rounds
+from measure.roofs.roofs import second_kernels
 from report.paper import frame, load
 from report.paper.roofs import find_levels, measured_clock, measured_roofs, memory_levels, with_rates
 
@@ -105,6 +106,26 @@ def test_the_levels_of_memory():
     caches = (CacheLevel(1, 40_000, 2), CacheLevel(2, 1_500_000, 1))
     assert [level.name for level in memory_levels(CPU.roof_measurements, ())] == ["cache 1", "cache 2", "memory"]
     assert [level.name for level in memory_levels(CPU.roof_measurements, caches)] == ["cache 1", "L2", "memory"]
+
+
+def test_a_gpus_first_roof_shows_its_l2():
+    """A read of 16, 22.6 and 32 MiB at 5.5 TB/s lies in an H100's 50 MiB, which end before memory; 1.4 to 2.8 do not
+    keep it busy. Rates as an H100's.
+    """
+    read = replace(roof_measurement(), roof_kernel="stream_read", flop=0, byte=10**9)
+    sizes = [size for kernel, _, size, *_ in second_kernels("cuda") if kernel == "stream_read"]
+    rates_ = {size: 5.5e12 if size > 2**23 else 1e6 * size for size in sizes} | {2**30: 3e12}
+    found = rates([replace(read, size=size, latency_s=1e9 / rate) for size, rate in rates_.items()])
+    l2, memory = memory_levels(found, [CacheLevel(2, 50 * 2**20, 1)])
+    assert (l2.name, l2.bandwidth_byte_per_s) == ("L2", pytest.approx(5.5e12))
+    assert (memory.name, memory.bandwidth_byte_per_s) == ("memory", pytest.approx(3e12))
+
+
+def test_a_roof_says_why_the_clock_was_lowered():
+    product = replace(roof_measurement(), throttle="power cap")
+    stream = replace(product, roof_kernel="stream_read", throttle=None, round=0)
+    (row,) = measured_roofs(machine_roof([product, stream])).itertuples()
+    assert (row.peak_note, row.bandwidth_note) == (" (power cap)", "")
 
 
 def test_products_of_8_bits_are_peaks_and_no_roofs():
