@@ -122,7 +122,7 @@ GROWTH = 2.0  # launching kernels takes as long for any batch, so a call that ta
 def launch_bound(latencies_s: Mapping[Cell, float]) -> set[Cell]:
     """Return the cells of a GPU that may only take the time to launch their kernels: those without growth.
 
-    That time differs between rounds. On the H100 and the H200, the medians of two rounds differ by 4 % in the median of
+    That time differs between rounds. On the H100 and the H200, the medians of two rounds differ by 6 % in the median of
     these cells and by up to 340 %, those of the other cells by 1.4 % at most.
     """
     batches: dict[Cell, list[tuple[int, float]]] = defaultdict(list)

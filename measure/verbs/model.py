@@ -257,10 +257,10 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
             raise ValueError(f"the network does not take these inputs: {reason}") from None
         roof = _roof(device.torch_name, precision)
     cell, shape = Cell(named.name, batch, precision, INFERENCE, EAGER), workload.input_shape
-    timed = [summarise_cell(cell, [timing.latencies_s], timing.flags, shape)]
-    timed = without_launches(timed) if device.is_asynchronous else timed
+    timed = summarise_cell(cell, [timing.latencies_s], timing.flags, shape)
     environment, counted = current(device, torch.get_num_threads()), [Layer(**key, **layer) for layer in layers]
-    return make_answer(cell, shape, environment, roof, [precision], [workload], counted, timed)
+    cells = without_launches([timed]) if device.is_asynchronous else [timed]
+    return make_answer(cell, shape, environment, roof, [precision], [workload], counted, cells)
 
 
 @cache
