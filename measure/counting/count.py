@@ -194,7 +194,7 @@ def real_call(bare: Call, make: Callable[[], Call], precision: str | None, autoc
     import torch
 
     weights = [*bare.network.parameters(), *bare.network.buffers()]
-    # Networks are built in fp32 and then cast; each weight has a gradient.
+    # Own networks are built in fp32 and then cast; each weight has a gradient.
     least_byte = sum(2 * tensor.numel() * max(4, tensor.element_size()) for tensor in weights)
     least_byte += sum(tensor.numel() * tensor.element_size() for tensor in held_tensors([bare.inputs, bare.keywords]))
     free_byte = available_memory_byte()

@@ -110,6 +110,25 @@ def cast(network: "nn.Module", dtype: "torch.dtype") -> "nn.Module":
     return network._apply(change)
 
 
+def allocating_in(dtype: "torch.dtype") -> "TorchFunctionMode":
+    """Make ``torch.empty`` allocate in a type unless one is named. Modules make their weights with it.
+
+    A network so built is never held at twice its size, as it is if it is cast from fp32. Under a default type of 16
+    bits torch would also compute a network's constants in it: RegNet's widths and rotary angles would be others.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Allocating(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if func is torch.empty and kwargs.get("dtype") is None:
+                kwargs = {**kwargs, "dtype": dtype}
+            return func(*args, **kwargs)
+
+    return Allocating()
+
+
 def is_castable(tensor: "torch.Tensor") -> bool:
     import torch
 

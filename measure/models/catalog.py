@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from measure.domain.models import BUILT_IN, OWN, Model
 from measure.errors import UserError, as_called, by_spaces, nearest
 from measure.models import own_models
-from measure.models.call import Call, cast, meta_allocation, move_to_meta
+from measure.models.call import Call, allocating_in, cast, meta_allocation, move_to_meta
 from measure.models.draws import same_draws
 from measure.models.hugging_face import HuggingFace
 from measure.models.libraries import TIMM, Language, Timm, Torchaudio, Torchvision
@@ -119,6 +119,22 @@ def build(model: Model) -> "nn.Module":
     return LIBRARIES[model.source].build(model).eval()
 
 
+def _build_in(dtype: "torch.dtype", model: Model) -> "nn.Module":
+    """Build a network with its weights in a type, or in fp32 if its constructor cannot compute with such weights.
+
+    RWKV makes orthogonal ones, which LAPACK does in fp32 alone; SSDlite tries its backbone on an image of fp32.
+    """
+    import torch
+
+    try:
+        with allocating_in(dtype):
+            return build(model)
+    except RuntimeError as problem:
+        if isinstance(problem, torch.OutOfMemoryError):
+            raise
+    return build(model)
+
+
 def build_on_meta(model: Model, keep_constants: bool = False) -> "nn.Module":
     with meta_allocation(keep_constants):
         network = build(model)
@@ -139,7 +155,7 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
     if model.source == OWN:
         return own_models.prepare(model, batch, device, dtype)
     with torch.device(device):
-        network = cast(build(model), dtype)
+        network = cast(_build_in(dtype, model), dtype)
     return _call(network, make_inputs(model, batch, device, dtype))
 
 

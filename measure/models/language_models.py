@@ -109,7 +109,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(task.size.vocabulary, task.size.width)
         self.blocks, self.norm = nn.ModuleList(blocks), norm()
-        self.head = nn.Linear(task.size.width, task.size.vocabulary, bias=False)
+        self.head = nn.Linear(task.size.width, task.size.vocabulary, bias=False, device="meta")
         self.head.weight = self.embedding.weight
         self.places: nn.Embedding | None = None  # an embedding of positions; a call reads the last ones
         self.register_buffer("rotation", None, persistent=False)

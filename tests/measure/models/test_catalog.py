@@ -3,6 +3,9 @@ import sys
 
 import pytest
 import torch
+from helpers.gpu.operators import Ledger
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from measure.domain.models import BUILT_IN, QUICK, STORY
 from measure.errors import UserError
@@ -101,3 +104,39 @@ def test_a_network_and_its_inputs_share_device_and_type(name):
     assert [[*each.inputs, *each.keywords.values()][0].shape[0] for each in on_meta] == [3, 5]
     assert all(parameter.is_meta for each in on_meta for parameter in each.network.parameters())
     assert not any(each.network.training for each in (call, *on_meta))
+
+
+class Allocations(TorchDispatchMode):
+    """Notes the bytes of all tensors that live at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.ledger = Ledger(capacity_byte=2**40)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self.ledger.add(leaf)
+        return result
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float32])
+def test_a_network_is_built_in_its_own_precision(precision):
+    """BERT base has 109,482,240 parameters (Devlin et al. 2019: "110M"). bf16 cast from fp32 takes twice its size."""
+    (model,) = catalog.find(["bert_base_encode_16"])
+    with Allocations() as allocations:
+        catalog.prepare(model, 1, "meta", precision)
+    assert 1.0 <= allocations.ledger.peak_byte / (109_482_240 * precision.itemsize) < 1.01
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("regnet_x_400mf", 5_495_976), ("ssdlite320_mobilenet_v3_large", 3_440_060)]
+)
+def test_a_network_of_16_bits_is_the_same_network(name, parameters):
+    """By torchvision's ``num_params``: RegNet computes its widths in floats, and SSDlite's constructor calls a part."""
+    (model,) = catalog.find([f"torchvision:{name}"])
+    network = catalog.prepare(model, 1, "cpu", torch.bfloat16).network
+    assert sum(each.numel() for each in network.parameters()) == parameters
+    tensors = [*network.parameters(), *network.buffers()]
+    assert {each.dtype for each in tensors} == {torch.bfloat16, torch.int64}  # of batch normalisations' counters
