@@ -176,11 +176,11 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
         beat()
         run_first_call(call, cell.variant, device, beat)
         is_cold = any(part.is_cold for part in variants.parts_of(cell.variant))
-        clear = device.cache_clearer() if is_cold else None
+        make_clear = device.cache_clearer if is_cold else lambda: None
         if isinstance(call, TrainingStep):
-            timed = _measure_steps(call, device, sampling, beat, clear)
+            timed = _measure_steps(call, device, sampling, beat, make_clear)
         else:
-            stopwatch = Stopwatch(call, device.synchronize, beat=beat, events=device.events(), clear=clear)
+            stopwatch = Stopwatch(call, device.synchronize, beat=beat, events=device.events(), clear=make_clear())
             timed = sample(stopwatch, sampling, device.sensors())
         settings.check(call.held, model.name)
         return timed
@@ -203,7 +203,11 @@ def without_gradients(time: Callable[[], Timing]) -> Timing:
 
 
 def _measure_steps(
-    step: TrainingStep, device: Device, sampling: Sampling, beat: Callable[[], None], clear: Callable[[], object] | None
+    step: TrainingStep,
+    device: Device,
+    sampling: Sampling,
+    beat: Callable[[], None],
+    make_clear: Callable[[], Callable[[], object] | None],
 ) -> Timing:
     def step_with_beats() -> None:
         for stage in step.stages.values():
@@ -212,10 +216,11 @@ def _measure_steps(
 
     scale = _settle_scale(step, step_with_beats)
     stopwatch = StagedStopwatch(
-        step, device.synchronize, beat=beat, events=device.events(), clear=clear, stages=step.stages,
+        step, device.synchronize, beat=beat, events=device.events(), clear=make_clear(), stages=step.stages,
         is_asynchronous=device.is_asynchronous,
     )  # fmt: skip
     timing = sample(stopwatch, sampling, device.sensors())
+    del stopwatch  # with the buffer that clears the caches, which is no memory of a step
     if step.scaler.get_scale() < scale:
         update = timing.stages[UPDATE]
         stages = {**timing.stages, UPDATE: replace(update, flags=(*update.flags, SKIPPED))}

@@ -267,6 +267,17 @@ def test_calls_on_a_gpu(gpu, phase, precision, variant):
     assert calls.measure_peak_byte(lambda: image.sin(), [image], gpu) == before + 2**22
 
 
+@pytest.mark.gpu
+def test_the_peak_of_a_cold_step_leaves_out_the_buffer_that_clears_the_caches(gpu):
+    gpu.prepare(1)
+    (model,) = catalog.find(["squeezenet1_0"])
+    warm, cold = (
+        calls.measure(gpu, model, cell(model, 2, variant=variant, phase="step"), HASTY, lambda: None).peak_byte
+        for variant in ("eager", "cold")
+    )
+    assert abs(cold - warm) < gpu.cache_clearer()().untyped_storage().nbytes() / 10
+
+
 # Losses
 
 
