@@ -147,6 +147,20 @@ def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):
         gpu.allow_tf32(True)
 
 
+def test_tf32_is_allowed_after_a_mix_of_torchs_older_and_newer_flags(monkeypatch):
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, "fp32_precision"):
+        pytest.skip("torch before 2.9 has the older flags alone")
+    monkeypatch.setattr(torch.cuda, "is_tf32_supported", lambda: True)
+    with settings.preserve():
+        settings.allow_tf32(False)
+        matmul.fp32_precision = "tf32"
+        with pytest.raises(RuntimeError, match="mix of the legacy and new"):
+            _ = matmul.allow_tf32
+        cuda.Rocm(0).allow_tf32(True)
+        assert (matmul.fp32_precision, matmul.allow_tf32) == ("tf32", True)
+
+
 @pytest.mark.gpu
 def test_a_gpu_identifies_itself_times_and_clears_its_cache(gpu):
     assert gpu.identity()["name"]
