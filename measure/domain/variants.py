@@ -19,6 +19,7 @@ class Variant:
     help: str
     is_autocast: bool = False  # weights and inputs stay at fp32
     is_cold: bool = False  # caches are emptied before each call
+    is_graph: bool = False  # a forward pass is captured once and replayed
     first_call_s: float = 0.0  # how much longer than others the first call may take
     unprofiled: str | None = None  # the reason if operators cannot be profiled
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the process (``measure/machine/settings.py``)
@@ -31,6 +32,10 @@ VARIANTS = (  # in the order of joined names
     Variant(
         "compile", "torch.compile", first_call_s=600.0,
         unprofiled="a compiled network's kernels are each of several modules",
+    ),
+    Variant(
+        "cuda_graph", "a forward pass captured once, its kernels replayed by one launch", is_graph=True,
+        first_call_s=300.0, unprofiled="a replayed graph launches its kernels without their operators",
     ),
     Variant(
         "cold", "caches emptied before each call", is_cold=True,
@@ -59,6 +64,10 @@ def uses_adam(variant: str) -> bool:
 
 def is_autocast(variant: str) -> bool:
     return any(each.is_autocast for each in parts_of(variant))
+
+
+def is_graph(variant: str) -> bool:
+    return any(each.is_graph for each in parts_of(variant))
 
 
 def first_call_s(variant: str) -> float:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from measure.cache.scratch import scratch
+from measure.domain import variants
 from measure.domain.cell import Cell
 from measure.domain.models import Model
 from measure.domain.words import INFERENCE
@@ -53,9 +54,11 @@ def check(device: Device) -> None:
 
 
 def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> CountedCell:
-    """Count inference or a training step in a process of its own. Raises as ``count`` does."""
+    """Count inference or a training step in a process of its own. Raises as ``count`` does, and for a graph."""
     import torch
 
+    if variants.is_graph(cell.variant):
+        raise NotImplementedError("a graph replays the kernels that its cell runs without cuda_graph; count those")
     cell = cell._replace(model=model.selector)
     task = {"device": device.torch_name, "threads": torch.get_num_threads(), "cell": cell._asdict()}
     lines, tool = count([sys.executable, "-m", __name__, json.dumps(task | {"caller": os.getpid()})], beat)

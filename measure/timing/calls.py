@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from measure.domain import variants
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 REGRESSION = ("audio", "optical flow")  # families fitted to numbers; for speech, CTC would need a text
 LEARNING_RATE, MOMENTUM = 1e-3, 0.9  # a small rate keeps weights near their first values: denormal ones are slow
+GRAPH_WARM_UPS = 3  # calls before a capture, as in PyTorch's notes
 MOST_HALVINGS = 20  # steps for the scale of a loss to settle; 16 halvings bring it from 2^16 to 1
 
 
@@ -54,12 +57,70 @@ class Forward(Call):
         return nullcontext() if self.autocast is None else torch.autocast(self.kind, self.autocast)
 
 
-def prepare(device: Device, model: Model, cell: Cell) -> "Forward | TrainingStep":
+class Replay:
+    """A forward pass that its first call captures into a CUDA graph. Each call replays the graph, as one launch.
+
+    A graph reads and writes fixed addresses: inputs, weights and output live as long as it. Source: "CUDA Graphs" in
+    PyTorch's notes on CUDA semantics.
+    """
+
+    def __init__(self, call: Forward) -> None:
+        self._call, self.network, self.held = call, call.network, call.held
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._output: Any = None
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[], object]]:
+        return {INFERENCE: self}
+
+    def __call__(self) -> Any:
+        if self._graph is None:
+            self._graph, self._output = capture(self._call)
+        self._graph.replay()
+        return self._output
+
+
+def capture(call: Callable[[], Any]) -> "tuple[torch.cuda.CUDAGraph, Any]":
+    """Return a call's CUDA graph and the output that the graph writes, after warm-up calls on a stream of their own.
+
+    Raises NotImplementedError, which names the line, for a call that a graph cannot hold: it waits for the device, or
+    reads a value. The process is then spoilt for CUDA.
+    """
+    import torch
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(GRAPH_WARM_UPS):  # they compile, choose algorithms, load kernels
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph, output, problems = torch.cuda.CUDAGraph(), None, list[Exception]()
+    try:
+        with torch.cuda.graph(graph):
+            try:
+                output = call()
+            except Exception as problem:  # the end of a spoilt capture raises an error that hides the first one
+                problems.append(problem)
+    except RuntimeError as problem:
+        problems.append(problem)
+    if not problems:
+        return graph, output
+    if isinstance(problems[0], torch.OutOfMemoryError):
+        raise problems[0]
+    place = extract_tb(problems[0].__traceback__)[-1]
+    line = f"{place.line or place.name!r} ({Path(place.filename).name}, line {place.lineno})"
+    raise NotImplementedError(f"a CUDA graph cannot capture {line}: {text_of(problems[0])}") from problems[0]
+
+
+def prepare(device: Device, model: Model, cell: Cell) -> "Forward | Replay | TrainingStep":
     """Build a cell's network on the device, with random inputs, in its precision and variant.
 
     Raises NotImplementedError if the device lacks the precision or the variant does not fit the model.
     """
     variant_setup.begin(cell.variant, device.kind, cell.precision)
+    is_graph = variants.is_graph(cell.variant)
+    if is_graph and cell.phase == STEP:
+        raise NotImplementedError("a CUDA graph is captured of a forward pass, not of a training step")
     device.refuse_emulation(cell.precision)
     device.allow_tf32(cell.precision == TF32)
     held = settings.wanted(cell.precision == TF32)
@@ -72,7 +133,9 @@ def prepare(device: Device, model: Model, cell: Cell) -> "Forward | TrainingStep
     call = variant_setup.change(cell.variant, call, model)
     autocast = torch_dtype(cell.precision) if is_autocast else None
     forward = Forward(call.network, call.inputs, call.keywords, device.kind, autocast, held)
-    return TrainingStep(forward, model, variants.uses_adam(cell.variant)) if cell.phase == STEP else forward
+    if cell.phase == STEP:
+        return TrainingStep(forward, model, variants.uses_adam(cell.variant))
+    return Replay(forward) if is_graph else forward
 
 
 @dataclass
@@ -195,6 +258,8 @@ def without_gradients(time: Callable[[], Timing]) -> Timing:
     try:
         with settings.preserve(), torch.inference_mode():
             return time()
+    except NotImplementedError:  # a RuntimeError as well
+        raise
     except RuntimeError as problem:
         if not any(word in text_of(problem).lower() for word in ("grad", "inference")):
             raise

@@ -87,6 +87,11 @@ def _begin_cudnn(device_kind: str, _precision: str) -> None:
         raise NotImplementedError(f"cuDNN computes convolutions on NVIDIA's GPUs, not on {device_kind}")
 
 
+def _begin_graph(device_kind: str, _precision: str) -> None:
+    if device_kind != "cuda":
+        raise NotImplementedError(f"a CUDA graph is launched on NVIDIA's and AMD's GPUs, not on {device_kind}")
+
+
 def _need_a_cpu(device_kind: str) -> None:
     if device_kind != "cpu":  # torch's own allocators for other devices keep memory
         raise NotImplementedError(f"torch keeps the memory of {device_kind} in any case")
@@ -123,6 +128,13 @@ def _change_layout(call: Call, model: Model) -> Call:
     return replace(changed, network=call.network.to(memory_format=torch.channels_last))
 
 
+def _need_convolutions(call: Call, model: Model) -> Call:
+    """Refuse a network without a convolution: the weights of one have three dimensions or more."""
+    if all(parameter.ndim < 3 for parameter in call.network.parameters()):
+        raise NotImplementedError(f"cudnn_benchmark tries algorithms of convolutions, which {model.name} does not have")
+    return call
+
+
 def _compile(call: Call, _model: Model) -> Call:
     import torch
 
@@ -137,6 +149,11 @@ BEGIN: Mapping[str, Callable[[str, str], None]] = {  # by the kind of device and
     "autocast": _begin_autocast,
     "kept_memory": keep_memory,
     "cudnn_benchmark": _begin_cudnn,
+    "cuda_graph": _begin_graph,
     **{name: partial(_begin_allocator, name) for name in ALLOCATORS},
 }
-CHANGE: Mapping[str, Callable[[Call, Model], Call]] = {"channels_last": _change_layout, "compile": _compile}
+CHANGE: Mapping[str, Callable[[Call, Model], Call]] = {
+    "channels_last": _change_layout,
+    "compile": _compile,
+    "cudnn_benchmark": _need_convolutions,
+}

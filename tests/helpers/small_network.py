@@ -51,3 +51,19 @@ class Mixture(nn.Module):
 
 def mixture(batch):
     return Mixture(), torch.randn(batch, 16)
+
+
+def products(batch):
+    """Three products of a row with a weight of 2048 x 2048."""
+    return nn.Sequential(*(nn.Linear(2048, 2048, bias=False) for _ in range(3))), torch.randn(batch, 2048)
+
+
+class Weighted(nn.Linear):
+    """A layer whose result is weighted by a number that the host reads."""
+
+    def forward(self, x):
+        return super().forward(x) * x.sum().item()
+
+
+def weighted(batch):
+    return Weighted(4, 4), torch.randn(batch, 4)

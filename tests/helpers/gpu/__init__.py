@@ -5,9 +5,10 @@ variables, and all that it starts, finds the GPUs of one of ``catalogue.MACHINES
 questions to NVML alone, in this process.
 
 It shows that the program finds a device, measures on it and stores the results. It does not show values (its tensors
-have none), foreach optimisers and autocast (torch chooses by a tensor's device, and these are on meta), a GradScaler
-that skips steps, cuDNN, the rounding of the allocator, concurrent work, and models that read their tensors. Latencies
-below some 10 ms are the host's.
+have none), foreach optimisers (torch chooses by a tensor's device, and these are on meta), a GradScaler that skips
+steps, cuDNN, a compiler's kernels (compiled networks launch those of their operators), the rounding of the allocator,
+concurrent work, and models that read their tensors. Of autocast it does the casts of products and convolutions, each
+time: not the operators that autocast keeps at fp32. Latencies below some 10 ms are the host's, except a graph's.
 """
 
 import os

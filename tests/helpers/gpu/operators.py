@@ -10,15 +10,16 @@ device: networks such as RegNet read widths out of small tensors while they are 
 import weakref
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
-from helpers.gpu.stream import STREAM, Kernel
+from helpers.gpu.graph_side import LAUNCH_NS
+from helpers.gpu.stream import Kernel
 
 aten = torch.ops.aten
 
-LAUNCH_NS = 3_000  # the least time of a kernel
 PRECISIONS = {
     torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8", torch.int8: "int8"
 }  # fmt: skip
@@ -64,9 +65,9 @@ class Ledger:
 class Operators(TorchDispatchMode):
     """Takes every operator of this thread: operators of the device are done here, all others as usual."""
 
-    def __init__(self, gpu):
+    def __init__(self, gpu, launches):
         super().__init__()
-        self._gpu = gpu
+        self._gpu, self._launches = gpu, launches
         self.ledger = Ledger(gpu.torch_memory_byte)
 
     @classmethod
@@ -84,6 +85,8 @@ class Operators(TorchDispatchMode):
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         device = kwargs.get("device")
         is_to_device = device is not None and torch.device(device).type == "cuda"
+        if any(isinstance(tensor, FakeTensor) for tensor in tensors):  # of counting, which names the device only
+            return func(*args, **kwargs)
         if not is_to_device and not any(tensor in self.ledger for tensor in tensors):
             result = func(*args, **kwargs)
             if func.overloadpacket is aten.lift_fresh:
@@ -93,7 +96,7 @@ class Operators(TorchDispatchMode):
         if func.overloadpacket in WRITTEN_DOWN or is_copied:
             return func(*args, **{**kwargs, "device": torch.device("cpu")})
         if _leaves_device(func, args, device):
-            STREAM.synchronize()
+            self._launches.wait()
             return _read(func, args, kwargs)
         with self:  # operators of others, as conv2d is, arrive whole in inference mode
             parts = func.decompose(*args, **kwargs)
@@ -102,12 +105,15 @@ class Operators(TorchDispatchMode):
         if is_to_device:
             kwargs["device"] = torch.device("meta")
         args, kwargs = tree_map_only(torch.Tensor, _on_meta, (args, kwargs))
+        if func.overloadpacket in FORMULAS:
+            with self:
+                args, kwargs = _in_one_type(args, kwargs)
         result = func(*args, **kwargs)
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.is_meta]
-        for tensor in made:
+        for tensor in [*made, *filter(lambda tensor: tensor.is_meta, tensors)]:  # torch made some by ``tensor.device``
             self.ledger.add(tensor)
         if not func.is_view and func.overloadpacket not in UNWRITTEN:
-            STREAM.launch(self._kernel(func, args, kwargs, result, tensors, made))
+            self._launches.launch(self._kernel(func, args, kwargs, result, tensors, made))
         return result
 
     def _kernel(self, func, args, kwargs, result, read, written):
@@ -129,6 +135,22 @@ class Operators(TorchDispatchMode):
         if precision == "fp32" and torch.backends.cuda.matmul.allow_tf32:
             precision = "tf32"
         return precision if precision in self._gpu.flop_per_s else "fp32"
+
+
+def _in_one_type(args, kwargs):
+    """Cast the arguments of a product or convolution to autocast's type, or to the narrowest of theirs.
+
+    Gradients of what autocast has cast are narrow, and meet weights that are not.
+    """
+    wide = [leaf.dtype for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    narrow = [dtype for dtype in wide if dtype in (torch.float16, torch.bfloat16)]
+    if torch.is_autocast_enabled("cuda"):
+        narrow = [torch.get_autocast_dtype("cuda")]
+    if not narrow:
+        return args, kwargs
+    return tree_map_only(
+        torch.Tensor, lambda tensor: tensor.to(narrow[0]) if tensor.dtype == torch.float32 else tensor, (args, kwargs)
+    )
 
 
 def _on_meta(tensor):

@@ -6,7 +6,7 @@
 import os
 from types import SimpleNamespace
 
-from helpers.gpu import ncu, profiler_side
+from helpers.gpu import graph_side, ncu, profiler_side
 from helpers.gpu.stream import STREAM
 
 CUDNN = 91002  # 9.10.2
@@ -31,11 +31,13 @@ class Event:
 class Cuda:
     """The functions of ``torch.cuda`` by their names, for the device that a process chose, at first number 0."""
 
-    Event = Event
+    Event, Stream, CUDAGraph = Event, graph_side.Stream, graph_side.Graph
+    stream = staticmethod(graph_side.stream)
 
     def __init__(self, machine, torch):
         self._machine, self._torch, self._current = machine, torch, 0
-        self._operators = None
+        self._operators, self._launches = None, graph_side.Launches()
+        self.graph = self._launches.capture
         self._counting = ncu.Counting()
 
     def is_available(self):
@@ -55,16 +57,19 @@ class Cuda:
             from helpers.gpu.operators import Operators
 
             gpu = self._gpu(None)
-            self._operators = Operators(gpu)
+            self._operators = Operators(gpu, self._launches)
             self._operators.begin()
             STREAM.begin(gpu)
 
     def current_device(self):
         return self._current
 
+    def current_stream(self, _device=None):
+        return graph_side.Stream()
+
     def synchronize(self, _device=None):
         self._lazy_init()
-        STREAM.synchronize()
+        self._launches.wait()
 
     def get_device_properties(self, device=None):
         gpu = self._gpu(device)
@@ -79,7 +84,13 @@ class Cuda:
         return self._gpu(device).capability
 
     def is_current_stream_capturing(self):
-        return False
+        return self._launches.captured is not None
+
+    def get_rng_state(self, _device=None):
+        return self._torch.get_rng_state()
+
+    def set_rng_state(self, _state, _device=None):
+        """Tensors have no values."""
 
     def empty_cache(self):
         """There is no cache."""
@@ -115,3 +126,13 @@ def stand_in(machine, torch):
     # Optimisers ask it for a stream, which they would not capture into a graph.
     torch.accelerator.current_accelerator = lambda check_available=False: None
     profiler_side.stand_in(machine, torch)
+    compiling = torch.compile
+
+    def compile_without_a_compiler(network, **options):
+        """Trace a network; its compiled code launches the operators' own kernels."""
+        from helpers.gpu.operators import Operators
+
+        Operators.__torch_dispatch__ = torch.compiler.disable(Operators.__torch_dispatch__)
+        return compiling(network, backend="eager", **options)
+
+    torch.compile = compile_without_a_compiler

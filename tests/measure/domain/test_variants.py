@@ -5,12 +5,12 @@ from measure.errors import UserError
 
 
 def test_a_variant_has_one_name_with_its_parts_in_order():
-    everything = "autocast+channels_last+kept_memory+compile+cold+cudnn_benchmark"
+    everything = "autocast+channels_last+kept_memory+compile+cuda_graph+cold+cudnn_benchmark"
     for name in ("eager", everything):
         assert variants.canonical_name("+".join(reversed(name.split("+")))) == variants.canonical_name(name) == name
     assert "+".join(each.name for each in variants.parts_of(f"{everything}+adam")) == everything
     assert variants.parts_of("eager") == ()
-    slow = [variants.first_call_s(name) for name in ("compile", "cudnn_benchmark")]
+    slow = [variants.first_call_s(name) for name in ("compile", "cuda_graph", "cudnn_benchmark")]
     assert variants.first_call_s(everything) == sum(slow) > 60.0  # more than any call may take
     names = {("cold", "sgd"): "cold", ("eager", "adam"): "adam", ("cold+compile", "adam"): "cold+compile+adam"}
     assert {each: variants.with_optimizer(*each) for each in names} == names

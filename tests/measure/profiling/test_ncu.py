@@ -121,6 +121,11 @@ def test_a_device_without_counters_is_refused_before_measuring(monkeypatch, tmp_
         ncu.check(GPU)
 
 
+def test_a_graph_has_no_counters_of_its_own():
+    with pytest.raises(NotImplementedError, match="runs without cuda_graph; count those"):
+        ncu.measure(devices.find("cpu"), RESNET, cell(RESNET, variant="channels_last+cuda_graph"), lambda: None)
+
+
 @pytest.mark.gpu
 def test_a_gpus_counters_see_the_work_of_a_model(gpu):
     try:

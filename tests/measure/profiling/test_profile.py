@@ -59,7 +59,11 @@ def test_operators_have_their_modules_and_times(network, phase, stages, calls):
 
 @pytest.mark.parametrize(
     ("variant", "words"),
-    [("compile", "a compiled network's kernels are each of several modules"), ("cold", "with warm caches only")],
+    [
+        ("compile", "a compiled network's kernels are each of several modules"),
+        ("cold", "with warm caches only"),
+        ("cuda_graph", "launches its kernels without their operators"),
+    ],
 )
 def test_variants_without_profiles_have_a_reason(network, variant, words):
     with pytest.raises(NotImplementedError, match=words):

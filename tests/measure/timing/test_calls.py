@@ -6,12 +6,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from helpers.cells import cell
+from helpers.gpu import graph_side
 from helpers.small_network import network as small
 
 from measure.domain.models import IMAGE, Model
 from measure.machine import devices
 from measure.models import catalog
 from measure.models.call import cast
+from measure.run.worker import classify
 from measure.timing import calls, variant_setup
 from measure.timing.sampling import Sampling
 
@@ -276,6 +278,69 @@ def test_the_peak_of_a_cold_step_leaves_out_the_buffer_that_clears_the_caches(gp
         for variant in ("eager", "cold")
     )
     assert abs(cold - warm) < gpu.cache_clearer()().untyped_storage().nbytes() / 10
+
+
+# Graphs of calls
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """The double's launches, which its graphs capture, in torch's place."""
+    launches = graph_side.Launches()
+    parts = {"Stream": graph_side.Stream, "current_stream": graph_side.Stream, "CUDAGraph": graph_side.Graph}
+    for name, part in {**parts, "stream": graph_side.stream, "graph": launches.capture}.items():
+        monkeypatch.setattr(torch.cuda, name, part)
+    return launches
+
+
+def test_a_graph_is_captured_once_and_then_replayed(graphs, monkeypatch):
+    replayed, done = [], []
+    monkeypatch.setattr(graph_side.Graph, "replay", lambda graph: replayed.append(graph))
+    call = prepare(device=Watched("cuda"), variant="cuda_graph")
+    call.network.register_forward_hook(lambda *_: done.append(graphs.captured is not None))
+    outputs = [call() for _ in range(5)]
+    assert done == [False, False, False, True]  # three calls to warm up, and the captured one
+    assert len(replayed) == 5
+    assert all(output is outputs[0] for output in outputs)
+    assert outputs[0].shape == (2, 10)
+    assert list(call.stages.values()) == [call]
+
+
+def test_a_graph_holds_what_autocast_casts(graphs, monkeypatch):
+    monkeypatch.setattr(graph_side.Graph, "replay", lambda _: None)
+    call, casts = calls.Replay(prepare("bf16", "autocast")), []
+    call.network.register_forward_hook(lambda *_: casts.append(torch.is_autocast_enabled("cpu")))
+    call()
+    assert casts == [True] * 4
+    assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("problem", ["waits", "reads", "allocates"])
+def test_a_call_that_a_graph_cannot_hold_is_unsupported_and_named(graphs, problem):
+    def call():
+        if problem == "waits":
+            graphs.wait()
+        elif graphs.captured is not None and problem == "reads":
+            torch.zeros(2).item()
+        elif graphs.captured is not None:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    with pytest.raises(RuntimeError) as caught:
+        calls.without_gradients(lambda: calls.capture(call))
+    failure = classify(caught.value)
+    expected = {
+        "waits": ("unsupported", "CUDA error: operation not permitted when stream is capturing"),  # not its end's
+        "reads": ("unsupported", "a CUDA graph cannot capture 'torch.zeros(2).item()' (test_calls.py, line "),
+        "allocates": ("oom", "CUDA out of memory"),
+    }
+    assert failure.status == expected[problem][0]
+    assert expected[problem][1] in failure.reason
+
+
+def test_a_training_step_is_not_captured():
+    with pytest.raises(NotImplementedError, match="of a forward pass, not of a training step") as caught:
+        calls.prepare(Watched("cuda"), *about("two_scores", "fp32", "cuda_graph", "step"))
+    assert classify(caught.value).status == "unsupported"
 
 
 # Losses

@@ -4,6 +4,7 @@ import platform
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from helpers.places import ROOT
@@ -84,6 +85,23 @@ def test_only_nvidia_tunes_and_only_the_gnu_library_keeps_memory(monkeypatch):
     begin("cudnn_benchmark", "cuda", "fp32")
     (tuned,) = parts_of("cudnn_benchmark")
     assert tuned.settings == {"torch.backends.cudnn.benchmark": True}
+
+
+@pytest.mark.parametrize("device", ["cpu", "mps"])
+def test_a_graph_needs_a_gpu_that_launches_one(device):
+    with pytest.raises(NotImplementedError, match=f"on NVIDIA's and AMD's GPUs, not on {device}"):
+        begin("compile+cuda_graph", device, "fp32")
+    begin("compile+cuda_graph", "cuda", "fp32")
+
+
+def test_cudnn_has_nothing_to_try_in_a_network_without_convolutions():
+    torch = pytest.importorskip("torch")
+    model = SimpleNamespace(name="net")
+    for layer, shape in ((torch.nn.Conv1d(2, 2, 3), (1, 2, 4)), (torch.nn.ConvTranspose3d(2, 2, 3), (1, 2, 3, 3, 3))):
+        call = Call(torch.nn.Sequential(torch.nn.ReLU(), layer), (torch.ones(shape),))
+        assert change("cudnn_benchmark", call, model) is call
+    with pytest.raises(NotImplementedError, match="algorithms of convolutions, which net does not have"):
+        change("cudnn_benchmark", Call(torch.nn.Linear(2, 2), (torch.ones(1, 2),)), model)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
