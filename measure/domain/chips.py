@@ -48,4 +48,6 @@ def datasheet_roof(rows: Iterable[Any]) -> Roof:
     """Return the roof of one chip from its rows (at least one). The fastest unit gives the peak."""
     fastest = fastest_units(rows)
     peaks = {precision: row.peak_flop_per_s for precision, row in fastest.items()}
-    return Roof(peaks, max(row.bandwidth_byte_per_s for row in fastest.values()))
+    bandwidth = max(row.bandwidth_byte_per_s for row in fastest.values())
+    caches = (row.cache_byte for row in fastest.values() if (row.cache_byte or 0) > 0)  # in a frame, NaN is unknown
+    return Roof(peaks, bandwidth, cache_byte=max(caches, default=None))

@@ -54,7 +54,8 @@ class Roof:
 
     The bandwidth is None if no stream was measured. ``load`` is the largest share of the cores that other programs
     used, 0 below ``LOAD``: the roof of a loaded machine is too low. A measured roof keeps the merged rows behind its
-    rates: ``arithmetic`` by precision, and ``stream``.
+    rates: ``arithmetic`` by precision, and ``stream``. ``cache_byte`` is the size of the largest cache that all cores
+    share, ``cache_byte_per_s`` its bandwidth; None if unknown.
     """
 
     flop_per_s: Mapping[str, float]
@@ -62,6 +63,8 @@ class Roof:
     load: float = 0.0
     arithmetic: Mapping[str, RoofMeasurement] = field(default_factory=dict, compare=False)
     stream: RoofMeasurement | None = field(default=None, compare=False)
+    cache_byte: float | None = None
+    cache_byte_per_s: float | None = None
 
     def at(self, precision: str) -> Roofline | None:
         """Return the roofline at a precision; None without a peak or a bandwidth."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from measure.domain.roofs import Roof
 from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceOperator
 
-ARITHMETIC, MEMORY = "arithmetic", "memory"
+ARITHMETIC, MEMORY, CACHE = "arithmetic", "memory", "cache"
 
 
 @dataclass
@@ -17,7 +17,9 @@ class StepPart:
 
     ``time_s`` covers all kernels, ``counted_s`` the counted ones with copies and fills. ``least_s`` is the roofline
     bound of the counted kernels; ``memory_s`` is its memory-bound part. ``converted_s`` is the time of layout
-    conversions, which no step needs.
+    conversions, which no step needs. ``cached_s`` is the counted time without a bound: a cache of unknown bandwidth may
+    serve these kernels. ``loss_s`` is the time of conversions and the counted time beyond the bound, or, without one,
+    beyond what memory would take: a cache is faster.
     """
 
     name: str
@@ -34,21 +36,20 @@ class StepPart:
     least_s: float = 0.0
     memory_s: float = 0.0
     converted_s: float = 0.0
+    cached_s: float = 0.0
+    loss_s: float = 0.0
 
     @property
     def roof_share(self) -> float | None:
-        """The share of the roof that the counted kernels reach; None without a roof or counts."""
-        return self.least_s / self.counted_s if self.least_s and self.counted_s else None
+        """The share of the roof that the kernels with a bound reach; None if most of the time has no bound."""
+        return self.least_s / (self.counted_s - self.cached_s) if self.least_s and self.bound != CACHE else None
 
     @property
     def bound(self) -> str | None:
-        """The bound of most of the least time."""
+        """The bound of most of the least time; the cache if it may serve more than half of the counted time."""
+        if self.cached_s > self.counted_s / 2:
+            return CACHE
         return None if not self.least_s else MEMORY if self.memory_s > self.least_s / 2 else ARITHMETIC
-
-    @property
-    def loss_s(self) -> float:
-        """The time of counted kernels beyond their roof; of layout conversions all."""
-        return self.counted_s - self.least_s if self.least_s else self.converted_s
 
 
 def step_parts(
@@ -57,7 +58,8 @@ def step_parts(
     """Return the parts of a step by name, the longest first. Kernels of no step are left out.
 
     A step has a datasheet's peak at the precision of each operator. Only products, convolutions and attention count
-    against it: other arithmetic waits for memory.
+    against it: other arithmetic waits for memory. A cache may serve an operator whose bytes fit it: its bandwidth, not
+    the memory's, bounds them, and nothing does if that is unknown.
     """
     rows = [row for row in operators if row.step is not None]
     steps = len({(row.rank, row.device, row.step) for row in rows})
@@ -78,14 +80,30 @@ def step_parts(
         part.flop += flop / steps
         part.other_flop += (row.other_flop or 0) / steps
         part.byte += row.byte / steps
-        part.counted_s += (row.time_s + row.copy_s) / steps
-        part.converted_s += row.time_s / steps if row.layer_kind == LAYOUT else 0.0
+        counted_s = row.time_s + row.copy_s
+        part.counted_s += counted_s / steps
+        if row.layer_kind == LAYOUT:
+            part.converted_s += row.time_s / steps
+            part.loss_s += row.time_s / steps
         if roof is not None and roof.byte_per_s is not None and row.layer_kind != COMMUNICATION:
-            memory_s, peak = row.byte / roof.byte_per_s, roof.flop_per_s.get(row.precision or "")
+            is_cached, peak = fits_cache(row, roof), roof.flop_per_s.get(row.precision or "")
+            memory_s = row.byte / (is_cached and roof.cache_byte_per_s or roof.byte_per_s)
             least_s = max(memory_s, flop / peak if peak else 0.0)
+            if not least_s:
+                continue
+            if is_cached and roof.cache_byte_per_s is None and least_s == memory_s:
+                part.cached_s += counted_s / steps
+                part.loss_s += max(counted_s - memory_s, 0.0) / steps
+                continue
             part.least_s += least_s / steps
+            part.loss_s += (counted_s - least_s) / steps
             part.memory_s += least_s / steps if least_s == memory_s else 0.0
     return sorted(parts.values(), key=lambda part: -part.time_s)
+
+
+def fits_cache(row: TraceOperator, roof: Roof) -> bool:
+    """Return whether the cache holds all bytes of a call."""
+    return roof.cache_byte is not None and (row.byte or 0) <= roof.cache_byte * max(row.calls, 1)
 
 
 class Term(NamedTuple):

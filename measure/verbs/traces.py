@@ -14,7 +14,7 @@ from measure.cache.traces import StoredTrace, read_trace
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.collectives import collective_times
 from measure.domain.roofs import Roof
-from measure.domain.step_parts import MEMORY, StepPart, difference, step_parts
+from measure.domain.step_parts import ARITHMETIC, StepPart, difference, step_parts
 from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceDevice, TraceOperator
 from measure.domain.values import latency, percent, plain, si
 from measure.errors import UserError, one_line, quote
@@ -336,7 +336,7 @@ def _remedies(trace: StoredTrace, kinds: Sequence[StepPart], total_s: float) -> 
     span_s = sum(step.span_s for step in trace.steps)
     idle = 1 - sum(step.busy_s for step in trace.steps) / span_s if span_s else 0.0
     attention_s = sum(part.time_s for part in step_parts(trace.operators, None, _operator) if part.name in MATERIALISED)
-    fused_s = sum(part.time_s for part in kinds if part.name in FUSED and part.bound in (MEMORY, None))
+    fused_s = sum(part.time_s for part in kinds if part.name in FUSED and part.bound != ARITHMETIC)
     waiting_s = sum(part.time_s for part in kinds if part.name == COMMUNICATION)
     converted_s = sum(part.converted_s for part in kinds)
     losses = [(idle, GAP, IDLE)]

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -46,6 +47,20 @@ def test_recomputation_is_work_and_other_flop_miss_the_peak():
     (part,) = parts(row(byte=10**8, other_flop=10**13), row(byte=10**8, other_flop=10**13))
     assert (part.other_flop, part.least_s, part.bound) == (2e13, 0.2, "memory")
     assert parts(row(flop=10**15, byte=5 * 10**8, precision=None))[0].roof_share == 0.5  # of an unknown peak: memory
+
+
+def test_bytes_that_fit_the_cache_have_its_bound_or_none():
+    cached = replace(ROOF, cache_byte=10**8)
+    # Four calls of 1e8 B fit, two of 2e8 B do not: 0.4 s from memory in 1 s. 1e12 FLOP take 1 s wherever bytes are.
+    rows = row("a", byte=4 * 10**8, calls=4), row("a", byte=4 * 10**8, calls=2)
+    (part,) = parts(*rows, roof=cached)
+    assert (part.counted_s, part.cached_s, part.least_s, part.roof_share) == (2.0, 1.0, 0.4, 0.4)
+    assert part.loss_s == 1.2  # 0.6 s twice, the first at least
+    assert (part.bound, parts(rows[0], roof=cached)[0].bound) == ("memory", "cache")
+    assert parts(rows[0], roof=cached)[0].roof_share is None
+    assert parts(row(time_s=2.0, flop=10**12, byte=10**8), roof=cached)[0].roof_share == 0.5
+    # At 1e10 B/s from the cache they take 0.04 s
+    assert parts(rows[0], roof=replace(cached, cache_byte_per_s=1e10))[0].roof_share == 0.04
 
 
 @pytest.mark.parametrize(
