@@ -87,7 +87,7 @@ def step_parts(
             part.loss_s += row.time_s / steps
         if roof is not None and roof.byte_per_s is not None and row.layer_kind != COMMUNICATION:
             is_cached, peak = fits_cache(row, roof), roof.flop_per_s.get(row.precision or "")
-            memory_s = row.byte / (is_cached and roof.cache_byte_per_s or roof.byte_per_s)
+            memory_s = row.byte / ((is_cached and roof.cache_byte_per_s) or roof.byte_per_s)
             least_s = max(memory_s, flop / peak if peak else 0.0)
             if not least_s:
                 continue

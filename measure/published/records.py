@@ -136,6 +136,7 @@ class PublishedTiming:
     input_copied: Annotated[str, Column("whether the time includes the input's copy to the device", form=YES_OR_NO)]
     tuned: Annotated[str | None, Column("whether `cudnn.benchmark` chose the convolutions", form=YES_OR_NO)]
     printed: Annotated[str, Column("the source's statistic", form=one_of(("mean", "median", "samples")))]
+    published_parameter_count: Annotated[int | None, "the source's count of the model's parameters, to 10,000"] = None
 
 
 @table("published/measurements/bandwidths.csv", key=(), by_hand=True)

@@ -41,6 +41,8 @@ FEWEST, LIBRARY = 20, 900
 
 ALIKE_FLOP = (7.5e9, 9.5e9)  # FLOP per input: networks in this range, around ResNet-50, count as alike
 
+ROUNDING = 5_000  # parameters: timm prints millions with two decimals
+
 SOURCE = Source("published/measurements/models.csv", "all", "python -m measure add-published FILE")
 
 TWINS = {
@@ -60,8 +62,9 @@ class Published:
     A row of ``timings`` is a model on a device under its conditions, with its demand and roof: ``computed``, the
     precision of its products, ``width``, the bytes of a number relative to fp32, ``flop`` and ``byte`` (footprint) of
     the call, ``flop_per_s``, ``peak_flop_per_s`` and ``bandwidth_byte_per_s`` of the datasheet, ``attained`` and
-    ``peak_share``; empty if the model was not counted or the datasheet lacks the precision. ``latency_s`` follows from
-    the printed rate if there is one.
+    ``peak_share``; empty if the model was not counted, if ``is_other`` says that the timed network has other
+    parameters than the counted one, or if the datasheet lacks the precision. ``latency_s`` follows from the printed
+    rate if there is one.
     """
 
     chips: pd.DataFrame
@@ -116,6 +119,8 @@ def under_roofs(
     """Add the demand and the roof of each timed call: see ``Published``."""
     wanted = counts.drop(columns=["status", "reason"])
     rows = timings.merge(wanted, on=["model", "input_size"], how="left")
+    rows["is_other"] = (rows.published_parameter_count - rows.parameter_count).abs() > ROUNDING
+    rows.loc[rows.is_other, wanted.columns.drop(["model", "input_size"])] = None
     # A rate covers all calls; a mean of single calls includes their interruptions
     rows["latency_s"] = (rows.batch / rows.throughput_per_s.astype(float)).fillna(rows.latency_s)
     rows["computed"] = rows.autocast.where(rows.autocast != "", rows.precision)
@@ -218,6 +223,12 @@ class BestTimed(NamedTuple):
 def best_timed(published: Published) -> BestTimed | None:
     """Return the GPU with the most networks timed in eager mode; None below ``FEWEST`` networks."""
     return next(iter(by_device(published)), None)
+
+
+def left_out(published: Published, best: BestTimed) -> pd.DataFrame:
+    """Return the passes like the best timed GPU's whose networks have other parameters than the counted ones."""
+    alike = matching(published.timings, device=best.device, computed=best.computed, phase=INFERENCE, compiler="")
+    return alike[alike.is_other & alike.torch.isin(best.rows.torch.unique())]
 
 
 @cache

@@ -1,7 +1,7 @@
 """A machine's roofs with their intervals, the levels of its memory and its clock, from its roof measurements."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from statistics import median
 from typing import Any
@@ -132,6 +132,12 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[Me
         }
         named.append(MemoryLevel(name, first, last, kernels))
     return named
+
+
+def with_cache(roof: Roof, reported: Sequence[CacheLevel], levels: Sequence[MemoryLevel]) -> Roof:
+    """Replace the last-level cache of a datasheet's roof by a machine's: its reported size, its bandwidth in a sweep."""
+    size = max(reported, key=lambda cache: cache.level).byte if reported else roof.cache_byte
+    return replace(roof, cache_byte=size, cache_byte_per_s=levels[-2].bandwidth_byte_per_s if levels[1:] else None)
 
 
 def measured_roofs(roof: Roof) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
-from report.chapters.gpus import host, memory, traced
+from report.chapters.gpus import host, interventions, memory, traced
 from report.chapters.gpus.host import Host
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Paper, published
@@ -36,6 +36,7 @@ class GpuShares(Facts):
     low: Value  #: A tenth of the networks have a smaller share of the roofline drawn layer by layer.
     high: Value  #: A tenth of the networks have a larger share of the roofline drawn layer by layer.
     left: Value  #: How many times as fast the typical network would be at the bound.
+    other: Value  #: Networks timed on it that are left out: the source counts other parameters than this program.
     faster: Value  #: Networks that are faster than their bound layer by layer.
     fastest: Value  #: The bound over the time of the network farthest below its bound, with its name.
     compiled: Value  #: Share of the roofline drawn layer by layer with torch.compile.
@@ -134,6 +135,7 @@ class Gpus(Facts):
     problems: GpuProblems
     traces: traced.Traced
     memory: memory.OtherMemory
+    interventions: interventions.Interventions
     host: Host
     few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
     calls_rank: bool  #: Operators called rank single inputs better than FLOP
@@ -166,6 +168,7 @@ def of(paper: Paper) -> Gpus:
         problems=_problems(calculation, compiled),
         traces=traced.of(paper),
         memory=other_memory,
+        interventions=interventions.of(paper),
         host=of_host,
         few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
         calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
@@ -186,6 +189,7 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
         Name(short_name(best.device)), count_of(rows.model.nunique(), "networks"),
         typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
         typical(rows.latency_s / rows.layers_s, rows.model),
+        count_of(published.left_out(paper.published, best).model.nunique(), "networks"),
         count_of((shares > 1).sum(), "networks"), fastest,
         share(compiled, "layers_s"),
     )  # fmt: skip

@@ -4,15 +4,16 @@ from dataclasses import replace
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
-from measure.domain.step_parts import ARITHMETIC, MEMORY
 from report import display
 from report.chapters.gpus import host, memory, traced
+from report.chapters.gpus import interventions as changed
 from report.chapters.gpus.facts import changes
 from report.charts import theme
 from report.charts.annotations import ONCE, names, tips
-from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_size
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape, by_size
 from report.charts.forms import dots
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import Paper, published
@@ -100,28 +101,71 @@ def single(paper: Paper) -> alt.ConcatChart:
 
 
 @display.figure
-def other_memory(paper: Paper) -> alt.LayerChart:
-    """Draw how much faster kinds of layer are on the GPU with the faster memory, against their share of the roof."""
-    rows, pair = display.required(memory.kinds(paper), host.COMMAND), memory.memories(paper)
-    rows = rows[["network", "kind", "gain", "share", "roof_share", "bound"]].sort_values("share", ascending=False)
-    promised = pair.bandwidth if pair else 1
-    about: dict[str, Any] = {"title": "share of the roof", "format": "%"}
-    x = LinearAxis.around([0, 1, *rows.roof_share], pixels=theme.plot_width(figure=theme.HALF_WIDTH), **about)
-    y = LinearAxis.around([1, promised, *rows.gain], False, 0.1, pixels=150, title="times as fast", vertical=True)
+def sizes(paper: Paper) -> alt.ConcatChart:
+    """Draw each layer's rate of bytes on both GPUs, and its gain from the faster memory, against the bytes of a call."""
+    rows = display.required(memory.layers(paper), host.COMMAND)
+    pair, palette = memory.memories(paper), {kind: theme.LAYER_COLORS.get(kind, theme.ORANGE) for kind in memory.STREAMED}
+    rows = display.required(rows[rows.kind.isin(memory.STREAMED)])
+    rows = rows[["network", "kind", "shape", "call_byte", "memory_share", "memory_share_other", "gain"]]
+    first, second = (pair.first, pair.second) if pair else (None, None)
+    x = LogAxis.around(rows.call_byte, pixels=theme.plot_width(3, left=52), title="bytes of a call", unit="B")
+    about: dict[str, Any] = {"pixels": 150, "vertical": True}
+    share = LinearAxis.around([1, *rows.memory_share, *rows.memory_share_other], format="%", **about)
+    gain = LinearAxis.around([1, pair.bandwidth if pair else 1, *rows.gain], False, 0.1, **about)
     tooltip = [
-        ("network", "network", ""), ("kind", "kind of layer", ""), ("gain", "times as fast", ".2f"),
-        ("roof_share", "of the roof on the first", ".0%"), ("share", "share of the time", ".1%"),
+        ("network", "network", ""), ("kind", "kind of layer", ""), ("shape", "shapes", ""), ("call_byte", "bytes", "B"),
+        ("memory_share", "of the memory on the first", ".0%"), ("memory_share_other", "on the second", ".0%"),
+        ("gain", "times as fast on the second", ".2f"),
     ]  # fmt: skip
-    palette = {MEMORY: theme.BLUE, ARITHMETIC: theme.VERMILION}
-    places, color = (x("roof_share"), y("gain")), by_color("bound", palette, title="bound by")
-    points = alt.Chart(rows).mark_point(opacity=0.7).encode(*places, color=color, size=by_size("share", 0.6))
-    labels = rows.assign(label=rows.kind.mask(rows.kind.duplicated(), ""))
-    description = "; ".join(f"{each.kind} of {each.network} {each.gain:.2f}" for each in rows.itertuples(index=False))
+    panels = []
+    for y, field, card, line, title in (
+        (share, "memory_share", first, 1, "{first}: share of bandwidth"),
+        (share, "memory_share_other", second, 1, "{second}: share of bandwidth"),
+        (gain, "gain", first, pair.bandwidth if pair else 1, "Times as fast on the {second}"),
+    ):
+        names_of = {name: short_name(each.chip) for name, each in (("first", first), ("second", second)) if each}
+        points = alt.Chart(rows).mark_point(size=34, opacity=0.8).encode(
+            x("call_byte"), y(field), color=by_color("kind", palette), shape=by_shape("kind", theme.shapes(palette))
+        )
+        size = card.roof.cache_byte if card else None
+        panels.append(alt.layer(
+            alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(y(line)),
+            *([alt.Chart(ONCE).mark_rule(color=theme.MUTED).encode(x(size))] if size else []),
+            tips(points, *tooltip), width=x.pixels, height=y.pixels, title=title.format(**names_of),
+        ))  # fmt: skip
+    description = f"Shares of the memory's bandwidth and gains of {len(rows)} layers against the bytes of a call."
+    return alt.concat(*panels, columns=3, name="gpus-sizes", description=description)
+
+
+@display.figure
+def interventions(paper: Paper) -> alt.LayerChart:
+    """Draw gains as coloured cells: kinds of layer and whole networks down, changes across; grey cells are empty."""
+    shown = changed.table(paper.undisturbed)
+    rows = display.required(shown.cells, host.COMMAND)
+    rows = rows.assign(
+        shade=np.log2(rows.gain.astype(float)).clip(-1, 1), text=rows.gain.map(lambda gain: f"{gain:.{2 if gain < 9.95 else 0}f}"),
+        count=rows.networks.map(str),
+    )  # fmt: skip
+    every = pd.DataFrame([(row, column) for row in shown.rows for column in shown.columns], columns=["what", "change"])
+    y = Categories.steps(shown.rows, 27, padding=0.06)
+    x = Categories(
+        names=shown.columns, pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH), vertical=False, padding=0.06
+    )
+    range_ = [theme.VERMILION, theme.PAPER, theme.BLUE]
+    shade = alt.Color("shade:Q", legend=None).scale(domain=[-1, 0, 1], range=range_, interpolate="rgb")
+    tooltip = [
+        ("what", "what", ""), ("change", "change", ""), ("gain", "times as fast", ".3~g"),
+        ("networks", "networks", "d"), ("kernels", "kernels", "d"),
+    ]  # fmt: skip
+    base = alt.Chart(rows).encode(x("change"), y("what"))
+    ink = alt.when("abs(datum.shade) > 0.8").then(alt.value(theme.PAPER)).otherwise(alt.value(theme.INK))
     return alt.layer(
-        alt.Chart(ONCE).mark_rule(color=theme.MUTED).encode(y(1)),
-        alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(y(promised)),
-        tips(points, *tooltip), *names(labels, "label", *places, size=("share", 0.6)),
-        width=x.pixels, height=y.pixels, name="gpus-memory", description=description,
+        alt.Chart(every).mark_rect(color=theme.GRID).encode(x("change"), y("what")),
+        tips(base.mark_rect(stroke=theme.GRID).encode(color=shade), *tooltip),
+        base.mark_text(dy=-4).encode(text="text:N", color=ink),
+        base.mark_text(dy=8, fontSize=8).encode(text="count:N", color=ink),
+        width=x.pixels, height=y.pixels, name="gpus-interventions",
+        description="; ".join(f"{each.what}, {each.change}: {each.gain:.3g}" for each in rows.itertuples(index=False)),
     )  # fmt: skip
 
 

@@ -1,37 +1,39 @@
-"""Two GPUs measured here that differ only in their memory: layers that are faster on the second wait for memory."""
+"""Two GPUs measured here that differ in their memory: layers that are faster on the second wait for memory."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from measure.domain.names import model_name
-from measure.domain.roofs import Roof
-from measure.domain.step_parts import MEMORY
-from measure.domain.words import INFERENCE
-from report.chapters.gpus import host
-from report.chapters.gpus.traced import SEEN
+from measure.domain.roofs import Roof, Roofline
+from report.chapters.gpus import calls, host
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import datasheet, roof_of, short_name
 from report.paper.frames import matching
-from report.paper.operator_groups import traced
+from report.paper.roofs import with_cache
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 ANOTHER = 1.2  # the least ratio of two datasheets' bandwidths to call their memories different
 SAMPLE = ["model", "batch", "precision"]
+ACTIVATION, DEPTHWISE = "activation", "depthwise convolution"
+STREAMED = (ACTIVATION, "pointwise", "normalisation")  # kinds that do little but move bytes
 
 
-class KindOfMemory(Facts):
-    """A kind of layer in the network that is profiled on both."""
+class LayersOfMemory(Facts):
+    """Some layers of the networks that are profiled on both."""
 
-    gain: Value  #: Time of the kind of layer on the first GPU over its time on the second.
-    roof: Value  #: Share of the roof that it reaches on the first, by the datasheet.
+    layers: Value  #: Layers of this kind and size in the profiled networks.
+    gain: Value  #: Time of these layers on the first GPU over their time on the second.
+    memory: Value  #: Bytes of these layers over their time, as a share of the first GPU's printed bandwidth.
 
 
 class OtherMemory(Facts):
-    """Two GPUs measured here that differ only in their memory, the slower memory first."""
+    """Two GPUs measured here with equal peaks and different memories, the slower memory first."""
 
     first: Name  #: The GPU with the slower memory.
     second: Name  #: The GPU with the faster memory.
@@ -41,11 +43,14 @@ class OtherMemory(Facts):
     networks: Value  #: Networks timed on both.
     speed: Value  #: How many times as fast networks are on the second GPU.
     most: Value  #: The largest speed-up, with the network's name.
-    example: Name  #: The profiled network with most of its time memory-bound by the roof.
-    promised: Value  #: How many times as fast that network is on the second, by the roofs of its kinds of layer.
+    example: Name  #: The profiled network with most of its time memory-bound by the datasheet's roof.
+    promised: Value  #: How many times as fast that network is on the second, if all bytes come from memory.
     gained: Value  #: How many times as fast the kernels of that network are on the second.
-    activation: KindOfMemory
-    depthwise: KindOfMemory
+    cache: Value  #: The first GPU's largest cache.
+    cache_bandwidth: Value  #: The first GPU's bandwidth from that cache over its printed bandwidth from memory.
+    fits: LayersOfMemory  # activations whose bytes, read and written, fit that cache
+    larger: LayersOfMemory  # activations with more than twice its bytes
+    depthwise: LayersOfMemory  # all depthwise convolutions
 
 
 class Card(NamedTuple):
@@ -76,7 +81,7 @@ def memories(paper: Paper) -> Memories | None:
         chip = next(iter(datasheet(paper.chips, machine.environment.name).chip), None)
         roof = roof_of(paper.chips, chip)
         if chip and roof and machine.chip_kind == "gpu":
-            cards.append(Card(machine, chip, roof))
+            cards.append(Card(machine, chip, with_cache(roof, machine.caches, machine.levels)))
     found = (Memories(*pair) for pair in permutations(cards, 2) if pair[0].roof.flop_per_s == pair[1].roof.flop_per_s)
     return next((each for each in found if each.bandwidth >= ANOTHER), None)
 
@@ -96,52 +101,66 @@ def networks(paper: Paper) -> pd.DataFrame:
 
 
 @cache
-def kinds(paper: Paper) -> pd.DataFrame:
-    """Return one row per kind of layer in networks profiled on both at fp32.
+def layers(paper: Paper) -> pd.DataFrame:
+    """Return one row per operator and shape in networks profiled on both at fp32 (``calls.of_step``).
 
-    ``gain`` is the time on the first over the time on the second; ``share`` (of the kernels' time) and ``roof_share``
-    are on the first.
+    ``gain`` is the time on the first over the time on the second (``_other``). ``memory_share`` is the rate of the
+    bytes over the datasheet's bandwidth; ``least_s`` the bound if all bytes come from memory, ``is_memory_bound`` its
+    kind on the first.
     """
-    if (pair := memories(paper)) is None:
-        return pd.DataFrame()
-    found = []
-    measured = {(each.devices[0].network, each.devices[0].chip): each for each in paper.traces if each.is_measured}
-    for network, chip in measured:
-        is_on_both = chip == pair.first.chip and (network, pair.second.chip) in measured
-        if is_on_both and BASE_PRECISION in str(network):
-            first, second = (
-                traced((row for row in measured[network, card.chip].operators if row.stage == INFERENCE), card.roof)
-                for card in pair
-            )
-            both = first.merge(second, on="kind", suffixes=("", "_other")).assign(network=str(network).split(",")[0])
-            both = both[(both.time_s_other > 0) & both.roof_share.notna() & (both.share >= SEEN)]
-            found.append(both.assign(gain=both.time_s / both.time_s_other))
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+    pair, found = memories(paper), []
+    recorded = {(each.network, each.batch, each.chip): each for each in calls.recordings(paper)
+                if each.precision == BASE_PRECISION}  # fmt: skip
+    for network, batch, chip in recorded:
+        if pair is not None and chip == pair.first.chip and (network, batch, pair.second.chip) in recorded:
+            sides = []
+            for card in pair:
+                rows = calls.of_step(recorded[network, batch, card.chip])
+                roof = Roofline(rows.precision.map(card.roof.flop_per_s), card.roof.byte_per_s)
+                moved_s = rows.byte / roof.bandwidth_byte_per_s
+                sides.append(rows.assign(
+                    memory_share=moved_s / rows.time_s, least_s=np.fmax(moved_s, rows.flop / roof.peak_flop_per_s),
+                    is_memory_bound=lambda side, moved_s=moved_s: side.least_s == moved_s,
+                ))  # fmt: skip
+            found.append(sides[0].merge(sides[1], on=["network", *calls.OPERATOR], suffixes=("", "_other")))
+    rows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["network", "kind"])
+    return rows.assign(gain=rows.time_s / rows.time_s_other) if len(rows) else rows
 
 
 def example(paper: Paper) -> pd.DataFrame:
-    """Return the kinds of layer of the network with the largest memory-bound share of its time, by the roof."""
-    rows = kinds(paper)
+    """Return the layers of the network with the largest memory-bound share of its time, by the datasheet."""
+    rows = layers(paper)
+    shares = rows[rows.is_memory_bound].groupby("network").time_s.sum() if len(rows) else rows
+    shares = shares / rows.groupby("network").time_s.sum() if len(rows) else shares
+    return rows[rows.network == shares.idxmax()] if len(shares.dropna()) else rows[:0]
+
+
+def _of(rows: pd.DataFrame, card: Card) -> LayersOfMemory:
     if rows.empty:
-        return rows
-    bound = rows[rows.bound == MEMORY].groupby("network").share.sum()
-    return rows[rows.network == bound.idxmax()] if len(bound) else rows[:0]
+        return missing(LayersOfMemory)
+    rate = rows.byte.sum() / rows.time_s.sum()
+    return LayersOfMemory(
+        count_of(int(rows.calls.sum()), "layers"), exact(rows.time_s.sum() / rows.time_s_other.sum()),
+        exact(rate / card.roof.byte_per_s, "%"),
+    )  # fmt: skip
 
 
 def of(paper: Paper) -> OtherMemory:
-    pair, timed, layers = memories(paper), networks(paper), example(paper)
-    of_kind = layers.set_index("kind") if len(layers) else layers
-    if pair is None or timed.empty or not {"activation", "depthwise convolution"} <= set(of_kind.index):
+    pair, timed, rows = memories(paper), networks(paper), example(paper)
+    if pair is None or timed.empty or rows.empty:
         return missing(OtherMemory)
     _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
+    every, roof = layers(paper), pair.first.roof
+    activations, size = matching(every, kind=ACTIVATION), roof.cache_byte or np.nan
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
-        median_of(timed.gain), most, Name(layers.network.iloc[0]),
-        exact(layers.least_s.sum() / layers.least_s_other.sum()),
-        exact(layers.time_s.sum() / layers.time_s_other.sum()),
-        *(KindOfMemory(exact(of_kind.gain[kind]), exact(of_kind.roof_share[kind], "%"))
-          for kind in ("activation", "depthwise convolution")),
+        median_of(timed.gain), most, Name(rows.network.iloc[0]),
+        exact(rows.least_s.sum() / rows.least_s_other.sum()), exact(rows.time_s.sum() / rows.time_s_other.sum()),
+        exact(roof.cache_byte, "B"), exact(roof.cache_byte_per_s and roof.cache_byte_per_s / (roof.byte_per_s or 1)),
+        _of(activations[activations.call_byte <= size], pair.first),
+        _of(activations[activations.call_byte > 2 * size], pair.first),
+        _of(matching(every, kind=DEPTHWISE), pair.first),
     )  # fmt: skip
     tables = " and ".join(f"machines/{card.machine.folder}/samples.csv" for card in pair)
-    return sourced(facts, Source(tables, "inference, eager; kinds of layer: traces/*/operators.csv", host.COMMAND))
+    return sourced(facts, Source(tables, "inference, eager; layers: traces/*/operators.csv", host.COMMAND))

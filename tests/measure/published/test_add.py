@@ -13,7 +13,7 @@ from measure.domain.schema import TABLES, file_of
 from measure.published.add import Limits
 from measure.published.records import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
 
-BEAD = "src,a.csv,Bead 2,inference,resnet50,8,224,fp32,,contiguous,,2.4,12.4,0.02,,,40,400,no,yes,mean"
+BEAD = "src,a.csv,Bead 2,inference,resnet50,8,224,fp32,,contiguous,,2.4,12.4,0.02,,,40,400,no,yes,mean,"
 RATE = "src,a.txt,example gpu,gpu-cache,read,2048,,1e12,0.3"  # by an alias of Bead 2
 CACHE = Path("cache")
 

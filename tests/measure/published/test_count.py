@@ -20,7 +20,7 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = file_of(PublishedTiming, CACHE)
     path.parent.mkdir(parents=True)
-    line = "src,a.csv,Bead 2,inference,{},{},{},fp32,,,,,,0.02,,,,,no,,mean"
+    line = "src,a.csv,Bead 2,inference,{},{},{},fp32,,,,,,0.02,,,,,no,,mean,"
     cells = (("squeezenet1_1", 1, 64), ("squeezenet1_1", 8, 64), ("timm:tinynet_e", 8, 106), ("timm:gone", 8, ""))
     header = ",".join(TABLES[PublishedTiming].columns)
     path.write_text("\n".join((header, *(line.format(*cell) for cell in cells))) + "\n")

@@ -12,7 +12,7 @@ from measure.published.records import PublishedBandwidth, PublishedProduct, Publ
 
 RECORDS = (PublishedTiming, PublishedBandwidth, PublishedProduct)
 COLUMNS = list(TABLES[PublishedTiming].columns)
-LINE = "src,a.csv,Bead 2,inference,resnet50,8,224,fp32,,contiguous,,2.4,12.4,0.02,,,40,400.5,no,yes,mean"
+LINE = "src,a.csv,Bead 2,inference,resnet50,8,224,fp32,,contiguous,,2.4,12.4,0.02,,,40,400.5,no,yes,mean,25560000"
 ROW = LINE.split(",")
 PLAIN = [COLUMNS, ROW]
 
@@ -86,7 +86,7 @@ def test_bytes_in_other_units(tmp_path, column, other, old, new):
     ("content", "words"),
     [
         (written(changed({"latency_s": "latency"})), "line 1: unknown column 'latency'"),
-        (written(PLAIN) + "src,a.csv\n", "line 3: 2 cells where the header has 21"),
+        (written(PLAIN) + "src,a.csv\n", "line 3: 2 cells where the header has 22"),
         (written(changed(cells={"0.02": "0,02"}), delimiter=";"), "line 2, column latency_s: the cell is '0,02'"),
         (written(changed({"latency_s": "latency_ms"}, {"0.02": "fast"})), "column latency_s: the cell is 'fast'"),
         (written(changed({"latency_s": "latency_ms", "latency_min_s": "latency_s"})), "duplicate column 'latency_s'"),

@@ -1,27 +1,31 @@
 """Two measured GPUs with the same peaks, one with twice the bandwidth: three networks, one of them profiled on both."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from helpers.world import world
 
 from measure.cache.traces import StoredTrace
+from measure.domain.roofs import CacheLevel
 from measure.domain.trace_records import TraceDevice, TraceOperator
 from report.chapters.gpus import memory
 from report.paper import Paper
 
 SLOW, FAST = "NVIDIA H100 SXM", "Twin"  # 66.9 TFLOP/s at fp32; 3.35 and 6.7 TB/s
-KINDS = (  # kind, operator, GFLOP, GB; s on the slow and on the fast memory
-    ("activation", "relu", 0, 3350, 1.25, 0.75),  # at least 1 s on the slow one, 0.5 s on the fast one
-    ("depthwise convolution", "convolution", 1, 3350, 4, 4),
-    ("convolution", "convolution", 66_900, 1, 4.75, 4.75),
-    ("pooling", "max_pool2d", 0, 1, 1e-3, 1e-3),  # too little to be seen
+CACHE = 10**12  # bytes
+KINDS = (  # kind, operator, calls, GFLOP, GB; s on the slow and on the fast memory
+    ("activation", "relu", 4, 0, 3350, 0.5, 0.4),  # 838 GB of a call fit the cache: twice the memory's rate
+    ("activation", "relu_", 1, 0, 1675, 0.5, 0.3),  # between once and twice the cache
+    ("activation", "silu", 1, 0, 3350, 1.25, 0.75),  # at least 1 s on the slow one, 0.5 s on the fast one
+    ("depthwise convolution", "convolution", 1, 1, 3350, 4, 4),
+    ("convolution", "convolution", 1, 66_900, 1, 4.75, 4.75),
 )
 
 
-def _operator(kind, name, flop, byte, time_s) -> TraceOperator:
-    counts = {"calls": 1, "kernels": 1, "time_s": time_s, "copy_s": 0.0, "gap_s": 0.0, "flop": flop * 10**9}
+def _operator(kind, name, calls, flop, byte, time_s) -> TraceOperator:
+    counts = {"calls": calls, "kernels": 1, "time_s": time_s, "copy_s": 0.0, "gap_s": 0.0, "flop": flop * 10**9}
     about = {"rank": 0, "device": 0, "step": 0, "stage": "inference", "layer_kind": kind, "operator": name}
     more = {"shape": "8x8", "precision": "fp32", "reason": None, "other_flop": 0, "recompute_flop": 0, "kernel": None}
     return TraceOperator(**about, **counts, byte=byte * 10**9, **more)
@@ -30,11 +34,12 @@ def _operator(kind, name, flop, byte, time_s) -> TraceOperator:
 def _trace(chip: str, column: int, network: str = "net2, batch 8, fp32, inference") -> StoredTrace:
     about = dict.fromkeys(TraceDevice.__dataclass_fields__) | {"rank": 0, "device": 0, "source": "machines/here"}
     device = TraceDevice(**about | {"network": network, "chip": chip, "fingerprint": chip, "world_size": 1})
-    return StoredTrace(chip, [device], [], [_operator(*row[:4], row[column]) for row in KINDS])
+    return StoredTrace(chip, [device], [], [_operator(*row[:5], row[column]) for row in KINDS])
 
 
 def paper() -> Paper:
     chips = world().chips
+    chips = chips.assign(cache_byte=chips.cache_byte.where(chips.chip != SLOW, CACHE))
     slow = chips[chips.chip == SLOW]
     fast = slow.assign(chip=FAST, alias="", bandwidth_byte_per_s=2 * slow.bandwidth_byte_per_s)
     gpu = world().machine("gpu")
@@ -49,7 +54,7 @@ def paper() -> Paper:
         machines.append(replace(gpu, environment=named, folder=chip, cells=pd.DataFrame(cells)))
     return replace(
         world(), chips=pd.concat([chips, fast]), machines=tuple(machines),
-        traces=(_trace(SLOW, 4), _trace(FAST, 5), _trace(SLOW, 4, "Alone, batch 8, fp32, inference")),
+        traces=(_trace(SLOW, 5), _trace(FAST, 6), _trace(SLOW, 5, "Alone, batch 8, fp32, inference")),
     )  # fmt: skip
 
 
@@ -59,11 +64,24 @@ def test_the_gain_from_memory_by_hand():
     # 1.2, 1.1 and 2 times as fast
     assert (found.batch.number, found.networks.number, found.speed.number) == (8, 3, pytest.approx(1.2))
     assert found.most.number == pytest.approx(2)
-    assert (found.activation.gain.number, found.activation.roof.number) == pytest.approx((1.25 / 0.75, 1 / 1.25))
-    assert (found.depthwise.gain.number, found.depthwise.roof.number) == pytest.approx((1, 0.25))
-    # Kernels: 10 s over 9.5 s. Roofs: 1 + 1 + 1 s over 0.5 + 0.5 + 1 s.
-    assert found.gained.number == pytest.approx(10 / 9.5)
-    assert found.promised.number == pytest.approx(3 / 2)
+    sizes = [(each.layers.number, each.gain.number, each.memory.number) for each in (found.fits, found.larger)]
+    assert sizes == [pytest.approx((4, 0.5 / 0.4, 1 / 0.5)), pytest.approx((1, 1.25 / 0.75, 1 / 1.25))]
+    assert (found.depthwise.gain.number, found.depthwise.memory.number) == pytest.approx((1, 0.25))
+    # Kernels: 11 s over 10.2 s. From memory: 1 + 0.5 + 1 + 1 + 1 s over 0.5 + 0.25 + 0.5 + 0.5 + 1 s.
+    assert found.gained.number == pytest.approx(11 / 10.2)
+    assert found.promised.number == pytest.approx(4.5 / 2.75)
+    assert (found.cache.number, found.cache_bandwidth.is_missing) == (CACHE, True)
+
+
+def test_the_cache_of_the_machine_comes_before_the_datasheets():
+    levels = [SimpleNamespace(bandwidth_byte_per_s=rate) for rate in (9e12, 6.7e12, 3e12)]
+    caches = (CacheLevel(1, 2 * CACHE, 8), CacheLevel(2, CACHE // 2, 1))
+    one = paper()
+    swept = [replace(each, caches=caches, levels=levels) for each in one.machines]
+    found = memory.of(replace(one, machines=tuple(swept)))
+    # No activation fits 0.5 TB; relu has more than once, the others more than twice its bytes
+    assert (found.cache.number, found.fits.layers.is_missing, found.larger.layers.number) == (CACHE // 2, True, 2)
+    assert found.cache_bandwidth.number == 2  # 6.7 TB/s over 3.35 TB/s
 
 
 def test_cards_with_other_peaks_are_no_pair():

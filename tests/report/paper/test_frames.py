@@ -11,7 +11,7 @@ from measure.published.records import PublishedTiming
 from report.paper import frames
 
 SAMPLE = "e,resnet18,{batch},fp32,inference,eager,0,1,{latency},0,{event},,,,,,"
-TIMING = "study,f,{device},inference,resnet18,1,{size},fp32,,,,2.0,,0.5,,,{samples},,no,no,mean"
+TIMING = "study,f,{device},inference,resnet18,1,{size},fp32,,,,2.0,,0.5,,,{samples},,no,no,mean,"
 
 
 @pytest.fixture

@@ -118,6 +118,11 @@ def test_calls_under_the_roof():
     assert (cast.computed, cast.byte, cast.peak_share) == ("fp16", forward.byte / 2, forward.peak_share / 4)
     assert (step.flop, step.byte) == (10 * 3e9, 2 * (4e6 + 10 * 6e6))
     assert under(timing(precision="bf16")).byte.tolist() == [forward.byte / 2]
+    # The source's parameters, in millions with two decimals, are those of the counted network or of another one
+    printed = (timing(published_parameter_count=each) for each in (5_290_000, 2_080_000))
+    same, other = under(*printed, counts=[COUNT | {"parameter_count": 5_294_999}]).itertuples()
+    assert (same.is_other, same.flop, other.is_other, other.latency_s) == (False, 10e9, True, 0.02)
+    assert pd.isna([other.flop, other.byte, other.attained, other.parameter_byte]).all()
     # Below the ridge point memory is the roof: 10 Mbyte take 0.1 ms; 10 MFLOP in 1 ms are a tenth of that
     count = COUNT | {"parameter_byte": 10e6, "input_byte": 0, "activation_byte": 0, "forward_flop": 1e6}
     (low,) = under(timing(latency_s=1e-3), counts=[count]).itertuples()
@@ -134,7 +139,7 @@ def test_the_highest_roof_of_a_precision_counts():
     chips = pd.DataFrame(
         [("A", "fp32", 1e12), ("A", "tf32", 8e12), ("A", "fp16", 2e12), ("A", "bf16", 1e12), ("B", "fp32", 3e12)],
         columns=["chip", "precision", "peak_flop_per_s"],
-    ).assign(bandwidth_byte_per_s=1e11)
+    ).assign(bandwidth_byte_per_s=1e11, cache_byte=None)
     found = {key: roof.peak_flop_per_s for key, roof in published.datasheet_rooflines(chips).items()}
     a16 = {("A", "fp16"): 2e12, ("A", "bf16"): 2e12}  # a datasheet may name one format of 16 bits for both
     assert found == {("A", "fp32"): 8e12, **a16, ("B", "fp32"): 3e12}

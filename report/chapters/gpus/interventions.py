@@ -1,0 +1,188 @@
+"""One thing changed at a time: how many times as fast each kind of layer, and the whole network, became."""
+
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import pandas as pd
+
+from measure.domain.advice import CHANNELS_LAST, COMPILE
+from report.chapters.gpus import calls, host, memory
+from report.facts import Facts, missing, sourced
+from report.paper import BASE_PRECISION, Machine, Paper, published
+from report.paper.chips import short_name
+from report.paper.frames import matching
+from report.stats.value import Name, Source, Value, count_of, exact
+
+CUDA_GRAPH = "cuda_graph"
+BITS, MEMORY, COMPILED, LAYOUT, GRAPH = "bits ÷ 2", "memory", "compiled", "layout", "graph"
+VARIANTS = {COMPILED: COMPILE, LAYOUT: CHANNELS_LAST, GRAPH: CUDA_GRAPH}
+SEEN = 0.005  # the least share of the kernels' time of a network to show a kind
+SAMPLE = ["model", "batch", "precision"]
+
+
+class Cell(NamedTuple):
+    """A gain from a change: ``gain`` is of the summed time of kernels, or the median of the networks."""
+
+    what: str
+    change: str
+    gain: float
+    networks: int
+    kernels: int | None = None  # that a pass launches before the change; None for whole networks
+
+
+class Interventions(Facts):
+    """The table of gains: kinds of layer on a GPU that this program measured, and whole networks."""
+
+    device: Name  #: The measured GPU.
+    precision: Name  #: The lower precision.
+    cells: Value  #: Cells of the table.
+    filled: Value  #: Cells of the table with a measurement.
+    networks: Value  #: Networks whose kernels were recorded at both precisions.
+    linear: Value  #: Gain of linear layers from half the bits.
+    convolution: Value  #: Gain of convolutions with more than one channel a group from half the bits.
+    activation: Value  #: Gain of activations from half the bits.
+    depthwise: Value  #: Gain of depthwise convolutions from half the bits.
+    normalisation: Value  #: Gain of normalisations from half the bits.
+    example: Name  #: The network with the largest share of depthwise convolutions and normalisations.
+    share: Value  #: Share of its kernels' time at the lower precision in these two kinds.
+
+
+class Table(NamedTuple):
+    """The cells with a measurement, and the names of all rows and columns."""
+
+    cells: pd.DataFrame
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+@cache
+def recorded(paper: Paper) -> pd.DataFrame:
+    """Return one row per network, precision and kind of layer on the GPU at hand: its time and kernels in a pass."""
+    machine = paper.machine("gpu")
+    found = [
+        calls.of_step(each).groupby(["network", "kind"], as_index=False)[["time_s", "kernels"]].sum()
+        .assign(precision=each.precision, batch=each.batch)
+        for each in calls.recordings(paper)
+        if machine and each.source == f"machines/{machine.folder}"
+    ]  # fmt: skip
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["network", "precision", "batch"])
+
+
+@cache
+def table(paper: Paper) -> Table:
+    machine, best = paper.machine("gpu"), published.best_timed(paper.published)
+    pair, rows = memory.memories(paper), recorded(paper)
+    shares = rows.time_s / rows.groupby(["network", "batch", "precision"]).time_s.transform("sum") if len(rows) else rows
+    of_kind = rows[shares >= SEEN].groupby("kind").time_s.sum() if len(rows) else rows
+    kinds = tuple(of_kind.sort_values(ascending=False).index) if len(rows) else ()
+    faster = f"{MEMORY} × {pair.bandwidth:.2f}" if pair else MEMORY
+    own, batches = (_whole(machine), _batches(machine)) if machine else ("", [])
+    others = f"networks, {short_name(best.device)}*" if best else ""
+    found = [*_of_bits(paper, machine, own), *_of_memory(paper, faster, own), *batches]
+    found += _of_variants(machine) if machine else []
+    found += _published(paper, others)
+    steps = tuple(dict.fromkeys(cell.change for cell in batches))
+    every = tuple(name for name in (*kinds, own, others) if name)
+    cells = pd.DataFrame([cell for cell in found if cell.what in every], columns=Cell._fields)
+    return Table(cells, every, (BITS, faster, *steps, *VARIANTS))
+
+
+def _whole(machine: Machine) -> str:
+    return f"networks, {machine.name}"
+
+
+def _kinds(both: pd.DataFrame, change: str) -> list[Cell]:
+    """Return a cell per kind of rows with a time before (``time_s``) and after a change (``time_s_other``)."""
+    sums = both.groupby("kind").agg(
+        {"time_s": "sum", "time_s_other": "sum", "network": "nunique", "kernels": "sum"}
+    )
+    return [
+        Cell(str(row.Index), change, row.time_s / row.time_s_other, int(row.network), round(row.kernels))
+        for row in sums.itertuples()
+    ]
+
+
+def _networks(gains: pd.Series, what: str, change: str) -> list[Cell]:
+    return [Cell(what, change, float(gains.median()), len(gains))] if len(gains) else []
+
+
+@cache
+def halved(paper: Paper) -> pd.DataFrame:
+    """Return one row per network and kind recorded at fp32 and (``_other``) at the lower precision."""
+    machine, rows = paper.machine("gpu"), recorded(paper)
+    if machine is None or rows.empty:
+        return rows.assign(kind=[], time_s=[], time_s_other=[])
+    sides = (matching(rows, precision=each) for each in (BASE_PRECISION, machine.lower_precision))
+    first, second = sides
+    return first.merge(second, on=["network", "batch", "kind"], suffixes=("", "_other"))
+
+
+def _of_bits(paper: Paper, machine: Machine | None, own: str) -> list[Cell]:
+    if machine is None:
+        return []
+    ran = matching(machine.cells, status="ok")
+    both = matching(ran, precision=BASE_PRECISION).merge(
+        matching(ran, precision=machine.lower_precision), on=["model", "batch"], suffixes=("", "_other")
+    )
+    both = both[both.batch == both.batch.max()] if machine.lower_precision != BASE_PRECISION else both[:0]
+    return [*_kinds(halved(paper), BITS), *_networks(both.latency_s / both.latency_s_other, own, BITS)]
+
+
+def _of_memory(paper: Paper, change: str, own: str) -> list[Cell]:
+    rows, timed, pair = memory.layers(paper), memory.networks(paper), memory.memories(paper)
+    kinds = _kinds(rows, change) if len(rows) else []
+    is_own = pair is not None and own == _whole(pair.first.machine)
+    return [*kinds, *(_networks(timed.gain, own, change) if len(timed) and is_own else [])]
+
+
+def _batches(machine: Machine) -> list[Cell]:
+    """Return the gains of an input from larger batches at the lower precision."""
+    ran = matching(machine.cells, status="ok", precision=machine.lower_precision)
+    of_batch = {size: rows.set_index("model").latency_s / size for size, rows in ran.groupby("batch")}
+    found = []
+    for less, more in pairwise(sorted(of_batch)):
+        gains = (of_batch[less] / of_batch[more]).dropna()
+        found += _networks(gains, _whole(machine), f"batch {less}→{more}")
+    return found
+
+
+def _of_variants(machine: Machine) -> list[Cell]:
+    """Return the gains from variants at the lower precision: a graph's with the fewest inputs, others' with the most."""
+    found = []
+    for change, variant in VARIANTS.items():
+        ran = matching(machine.variants, status="ok", variant=variant, precision=machine.lower_precision)
+        both = matching(machine.cells, status="ok").merge(ran, on=SAMPLE, suffixes=("", "_other"))
+        both = both[both.batch == (both.batch.min() if change == GRAPH else both.batch.max())]
+        found += _networks(both.latency_s / both.latency_s_other, _whole(machine), change)
+    return found
+
+
+def _published(paper: Paper, what: str) -> list[Cell]:
+    """Return the gains on the GPU with the most networks timed."""
+    best, found = published.best_timed(paper.published), []
+    pairs = {COMPILED: published.compiled(paper.published), LAYOUT: published.channels_last(paper.published)}
+    for change, frames in pairs.items():
+        if (rows := published.of_best(frames, best)) is not None:
+            found += _networks(published.gains(rows), what, change)
+    return found
+
+
+def of(paper: Paper) -> Interventions:
+    paper = paper.undisturbed
+    machine, both = paper.machine("gpu"), halved(paper)
+    if machine is None or both.empty:
+        return missing(Interventions)
+    shown, sums = table(paper), both.groupby("kind")[["time_s", "time_s_other"]].sum()
+    gains = sums.time_s / sums.time_s_other
+    lower = matching(recorded(paper), precision=machine.lower_precision)
+    times = lower.groupby("network").time_s.sum()
+    two = lower[lower.kind.isin([memory.DEPTHWISE, "normalisation"])].groupby("network").time_s.sum() / times
+    facts = Interventions(
+        Name(machine.name), Name(machine.lower_precision), exact(len(shown.rows) * len(shown.columns)),
+        exact(len(shown.cells)), count_of(both.network.nunique(), "networks"),
+        *(exact(gains.get(kind)) for kind in
+          ("linear", "convolution", memory.ACTIVATION, memory.DEPTHWISE, "normalisation")),
+        Name(str(two.idxmax()) if two.notna().any() else None), exact(two.max(), "%"),
+    )  # fmt: skip
+    return sourced(facts, Source("traces/*/operators.csv", "inference, eager, two precisions", host.COMMAND))
