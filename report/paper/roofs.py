@@ -135,7 +135,7 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[Me
 
 
 def with_cache(roof: Roof, reported: Sequence[CacheLevel], levels: Sequence[MemoryLevel]) -> Roof:
-    """Replace the last-level cache of a datasheet's roof by a machine's: its reported size, its bandwidth in a sweep."""
+    """Give a datasheet's roof the last cache of a machine: the size that it reports, and the bandwidth in its sweep."""
     size = max(reported, key=lambda cache: cache.level).byte if reported else roof.cache_byte
     return replace(roof, cache_byte=size, cache_byte_per_s=levels[-2].bandwidth_byte_per_s if levels[1:] else None)
 

@@ -214,8 +214,11 @@ gpus.fused.most.above(gpus.fused.least.high)
 gpus.traces.video.kernels.number < 1 < gpus.traces.video.linear.number
 gpus.traces.video.softmax_roof.number < 0.5
 gpus.traces.images.step.number < 1 < gpus.traces.images.kernels.number
-gpus.memory.activation.roof.number > 0.8 > gpus.memory.depthwise.roof.number
-gpus.memory.activation.gain.number > 1.2 > 1.05 > gpus.memory.depthwise.gain.number
+gpus.memory.fits.memory.number > 1 > gpus.memory.larger.memory.number > 0.8 > gpus.memory.depthwise.memory.number
+gpus.memory.larger.gain.number > 1.35 > 1.2 > gpus.memory.fits.gain.number > 1.05 > gpus.memory.depthwise.gain.number
+gpus.interventions.linear.number > gpus.interventions.convolution.number > 2.5 > gpus.interventions.activation.number
+gpus.interventions.depthwise.number < 1.1 and gpus.interventions.normalisation.number < 1.1
+gpus.shares.fastest.number < 1.5
 """.splitlines()
 """Words of the text without a number about published data, traces and the project's GPUs."""
 

@@ -102,16 +102,18 @@ def single(paper: Paper) -> alt.ConcatChart:
 
 @display.figure
 def sizes(paper: Paper) -> alt.ConcatChart:
-    """Draw each layer's rate of bytes on both GPUs, and its gain from the faster memory, against the bytes of a call."""
+    """Draw the layers' rates of bytes on both GPUs, and their gains from the faster memory, against a call's bytes."""
     rows = display.required(memory.layers(paper), host.COMMAND)
-    pair, palette = memory.memories(paper), {kind: theme.LAYER_COLORS.get(kind, theme.ORANGE) for kind in memory.STREAMED}
+    pair = display.required(memory.memories(paper), host.COMMAND)
     rows = display.required(rows[rows.kind.isin(memory.STREAMED)])
     rows = rows[["network", "kind", "shape", "call_byte", "memory_share", "memory_share_other", "gain"]]
-    first, second = (pair.first, pair.second) if pair else (None, None)
+    palette = {kind: theme.LAYER_COLORS.get(kind, theme.ORANGE) for kind in memory.STREAMED}
+    first, second = (short_name(card.chip) for card in pair)
     x = LogAxis.around(rows.call_byte, pixels=theme.plot_width(3, left=52), title="bytes of a call", unit="B")
     about: dict[str, Any] = {"pixels": 150, "vertical": True}
     share = LinearAxis.around([1, *rows.memory_share, *rows.memory_share_other], format="%", **about)
-    gain = LinearAxis.around([1, pair.bandwidth if pair else 1, *rows.gain], False, 0.1, **about)
+    gain = LinearAxis.around([1, pair.bandwidth, *rows.gain], False, 0.1, **about)
+    looks = {"color": by_color("kind", palette), "shape": by_shape("kind", theme.shapes(palette))}
     tooltip = [
         ("network", "network", ""), ("kind", "kind of layer", ""), ("shape", "shapes", ""), ("call_byte", "bytes", "B"),
         ("memory_share", "of the memory on the first", ".0%"), ("memory_share_other", "on the second", ".0%"),
@@ -119,19 +121,16 @@ def sizes(paper: Paper) -> alt.ConcatChart:
     ]  # fmt: skip
     panels = []
     for y, field, card, line, title in (
-        (share, "memory_share", first, 1, "{first}: share of bandwidth"),
-        (share, "memory_share_other", second, 1, "{second}: share of bandwidth"),
-        (gain, "gain", first, pair.bandwidth if pair else 1, "Times as fast on the {second}"),
+        (share, "memory_share", pair.first, 1, f"{first}: share of bandwidth"),
+        (share, "memory_share_other", pair.second, 1, f"{second}: share of bandwidth"),
+        (gain, "gain", pair.first, pair.bandwidth, f"Times as fast on the {second}"),
     ):
-        names_of = {name: short_name(each.chip) for name, each in (("first", first), ("second", second)) if each}
-        points = alt.Chart(rows).mark_point(size=34, opacity=0.8).encode(
-            x("call_byte"), y(field), color=by_color("kind", palette), shape=by_shape("kind", theme.shapes(palette))
-        )
-        size = card.roof.cache_byte if card else None
+        points = alt.Chart(rows).mark_point(size=34, opacity=0.8).encode(x("call_byte"), y(field), **looks)
+        size = card.roof.cache_byte
         panels.append(alt.layer(
             alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(y(line)),
             *([alt.Chart(ONCE).mark_rule(color=theme.MUTED).encode(x(size))] if size else []),
-            tips(points, *tooltip), width=x.pixels, height=y.pixels, title=title.format(**names_of),
+            tips(points, *tooltip), width=x.pixels, height=y.pixels, title=title,
         ))  # fmt: skip
     description = f"Shares of the memory's bandwidth and gains of {len(rows)} layers against the bytes of a call."
     return alt.concat(*panels, columns=3, name="gpus-sizes", description=description)
@@ -143,8 +142,8 @@ def interventions(paper: Paper) -> alt.LayerChart:
     shown = changed.table(paper.undisturbed)
     rows = display.required(shown.cells, host.COMMAND)
     rows = rows.assign(
-        shade=np.log2(rows.gain.astype(float)).clip(-1, 1), text=rows.gain.map(lambda gain: f"{gain:.{2 if gain < 9.95 else 0}f}"),
-        count=rows.networks.map(str),
+        shade=np.log2(rows.gain.astype(float)).clip(-1, 1), count=rows.networks.map(str),
+        text=rows.gain.map(lambda gain: f"{gain:.{2 if gain < 9.95 else 0}f}"),
     )  # fmt: skip
     every = pd.DataFrame([(row, column) for row in shown.rows for column in shown.columns], columns=["what", "change"])
     y = Categories.steps(shown.rows, 27, padding=0.06)

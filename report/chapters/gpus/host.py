@@ -9,6 +9,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.words import INFERENCE, STEP
+from report.chapters.gpus.calls import recordings
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
@@ -115,17 +116,14 @@ def _single(paper: Paper, machine: Machine, precision: str) -> Single:
 
 
 def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:
-    """Measured traces are named after their network, batch, precision and phase."""
     found: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
-    for trace in paper.traces:
-        if trace.is_measured and trace.devices[0].source == f"machines/{machine.folder}":
-            network, batch, precision, phase = str(trace.devices[0].network).rsplit(", ", 3)
-            rows = [row for row in trace.operators if row.stage == INFERENCE]
-            steps = len({row.step for row in rows})
-            if phase == INFERENCE and steps:
-                found[network, batch][precision] = tuple(
-                    sum(getattr(row, column) for row in rows) // steps for column in ("calls", "kernels")
-                )
+    for one in recordings(paper):
+        rows = [row for row in one.trace.operators if row.stage == INFERENCE]
+        steps = len({row.step for row in rows})
+        if one.source == f"machines/{machine.folder}" and steps:
+            found[one.network, one.batch][one.precision] = tuple(
+                sum(getattr(row, column) for row in rows) // steps for column in ("calls", "kernels")
+            )
     both = {network: of for (network, _), of in found.items() if {lower, BASE_PRECISION} <= of.keys()}
     if not both:
         return missing(Launched)

@@ -18,7 +18,7 @@ CUDA_GRAPH = "cuda_graph"
 BITS, MEMORY, COMPILED, LAYOUT, GRAPH = "bits ÷ 2", "memory", "compiled", "layout", "graph"
 VARIANTS = {COMPILED: COMPILE, LAYOUT: CHANNELS_LAST, GRAPH: CUDA_GRAPH}
 SEEN = 0.005  # the least share of the kernels' time of a network to show a kind
-SAMPLE = ["model", "batch", "precision"]
+SIDE = ["network", "batch", "precision"]  # of a recording
 
 
 class Cell(NamedTuple):
@@ -66,22 +66,21 @@ def recorded(paper: Paper) -> pd.DataFrame:
         for each in calls.recordings(paper)
         if machine and each.source == f"machines/{machine.folder}"
     ]  # fmt: skip
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["network", "precision", "batch"])
+    none = pd.DataFrame(columns=[*SIDE, "kind", "kernels", "time_s"]).astype({"time_s": float})
+    return pd.concat(found, ignore_index=True) if found else none
 
 
 @cache
 def table(paper: Paper) -> Table:
     machine, best = paper.machine("gpu"), published.best_timed(paper.published)
     pair, rows = memory.memories(paper), recorded(paper)
-    shares = rows.time_s / rows.groupby(["network", "batch", "precision"]).time_s.transform("sum") if len(rows) else rows
-    of_kind = rows[shares >= SEEN].groupby("kind").time_s.sum() if len(rows) else rows
-    kinds = tuple(of_kind.sort_values(ascending=False).index) if len(rows) else ()
+    is_seen = rows.time_s >= SEEN * rows.groupby(SIDE).time_s.transform("sum")
+    kinds = rows[is_seen].groupby("kind").time_s.sum().sort_values(ascending=False).index
     faster = f"{MEMORY} × {pair.bandwidth:.2f}" if pair else MEMORY
     own, batches = (_whole(machine), _batches(machine)) if machine else ("", [])
     others = f"networks, {short_name(best.device)}*" if best else ""
-    found = [*_of_bits(paper, machine, own), *_of_memory(paper, faster, own), *batches]
-    found += _of_variants(machine) if machine else []
-    found += _published(paper, others)
+    found = [*_kinds(halved(paper), BITS), *_of_memory(paper, faster, own), *batches, *_published(paper, others)]
+    found += [*_of_bits(machine), *_of_variants(machine)] if machine else []
     steps = tuple(dict.fromkeys(cell.change for cell in batches))
     every = tuple(name for name in (*kinds, own, others) if name)
     cells = pd.DataFrame([cell for cell in found if cell.what in every], columns=Cell._fields)
@@ -94,9 +93,7 @@ def _whole(machine: Machine) -> str:
 
 def _kinds(both: pd.DataFrame, change: str) -> list[Cell]:
     """Return a cell per kind of rows with a time before (``time_s``) and after a change (``time_s_other``)."""
-    sums = both.groupby("kind").agg(
-        {"time_s": "sum", "time_s_other": "sum", "network": "nunique", "kernels": "sum"}
-    )
+    sums = both.groupby("kind").agg({"time_s": "sum", "time_s_other": "sum", "network": "nunique", "kernels": "sum"})
     return [
         Cell(str(row.Index), change, row.time_s / row.time_s_other, int(row.network), round(row.kernels))
         for row in sums.itertuples()
@@ -111,22 +108,18 @@ def _networks(gains: pd.Series, what: str, change: str) -> list[Cell]:
 def halved(paper: Paper) -> pd.DataFrame:
     """Return one row per network and kind recorded at fp32 and (``_other``) at the lower precision."""
     machine, rows = paper.machine("gpu"), recorded(paper)
-    if machine is None or rows.empty:
-        return rows.assign(kind=[], time_s=[], time_s_other=[])
-    sides = (matching(rows, precision=each) for each in (BASE_PRECISION, machine.lower_precision))
-    first, second = sides
+    lower = machine.lower_precision if machine else BASE_PRECISION
+    first, second = (matching(rows, precision=each) for each in (BASE_PRECISION, lower))
     return first.merge(second, on=["network", "batch", "kind"], suffixes=("", "_other"))
 
 
-def _of_bits(paper: Paper, machine: Machine | None, own: str) -> list[Cell]:
-    if machine is None:
-        return []
+def _of_bits(machine: Machine) -> list[Cell]:
+    """Return the networks' gain at the largest common batch size."""
     ran = matching(machine.cells, status="ok")
-    both = matching(ran, precision=BASE_PRECISION).merge(
-        matching(ran, precision=machine.lower_precision), on=["model", "batch"], suffixes=("", "_other")
-    )
-    both = both[both.batch == both.batch.max()] if machine.lower_precision != BASE_PRECISION else both[:0]
-    return [*_kinds(halved(paper), BITS), *_networks(both.latency_s / both.latency_s_other, own, BITS)]
+    first, second = (matching(ran, precision=each) for each in (BASE_PRECISION, machine.lower_precision))
+    both = first.merge(second, on=["model", "batch"], suffixes=("", "_other"))
+    both = both[both.batch == both.batch.max()]
+    return _networks(both.latency_s / both.latency_s_other, _whole(machine), BITS)
 
 
 def _of_memory(paper: Paper, change: str, own: str) -> list[Cell]:
@@ -148,11 +141,11 @@ def _batches(machine: Machine) -> list[Cell]:
 
 
 def _of_variants(machine: Machine) -> list[Cell]:
-    """Return the gains from variants at the lower precision: a graph's with the fewest inputs, others' with the most."""
+    """Return the gains from variants at the lower precision: of a graph with the fewest inputs, of others with most."""
     found = []
     for change, variant in VARIANTS.items():
         ran = matching(machine.variants, status="ok", variant=variant, precision=machine.lower_precision)
-        both = matching(machine.cells, status="ok").merge(ran, on=SAMPLE, suffixes=("", "_other"))
+        both = matching(machine.cells, status="ok").merge(ran, on=memory.SAMPLE, suffixes=("", "_other"))
         both = both[both.batch == (both.batch.min() if change == GRAPH else both.batch.max())]
         found += _networks(both.latency_s / both.latency_s_other, _whole(machine), change)
     return found

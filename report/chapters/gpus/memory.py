@@ -12,12 +12,14 @@ from measure.domain.names import model_name
 from measure.domain.roofs import Roof, Roofline
 from report.chapters.gpus import calls, host
 from report.facts import Facts, missing, sourced
+from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import datasheet, roof_of, short_name
 from report.paper.frames import matching
 from report.paper.roofs import with_cache
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
+SWEEP = measure_command("--device cuda --sections roofs")
 ANOTHER = 1.2  # the least ratio of two datasheets' bandwidths to call their memories different
 SAMPLE = ["model", "batch", "precision"]
 ACTIVATION, DEPTHWISE = "activation", "depthwise convolution"
@@ -130,9 +132,10 @@ def layers(paper: Paper) -> pd.DataFrame:
 def example(paper: Paper) -> pd.DataFrame:
     """Return the layers of the network with the largest memory-bound share of its time, by the datasheet."""
     rows = layers(paper)
-    shares = rows[rows.is_memory_bound].groupby("network").time_s.sum() if len(rows) else rows
-    shares = shares / rows.groupby("network").time_s.sum() if len(rows) else shares
-    return rows[rows.network == shares.idxmax()] if len(shares.dropna()) else rows[:0]
+    if rows.empty:
+        return rows
+    bound = rows.time_s.where(rows.is_memory_bound, 0).groupby(rows.network).sum()
+    return rows[rows.network == (bound / rows.groupby("network").time_s.sum()).idxmax()]
 
 
 def _of(rows: pd.DataFrame, card: Card) -> LayersOfMemory:
@@ -152,12 +155,14 @@ def of(paper: Paper) -> OtherMemory:
     _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
     every, roof = layers(paper), pair.first.roof
     activations, size = matching(every, kind=ACTIVATION), roof.cache_byte or np.nan
+    ratio = roof.cache_byte_per_s / roof.byte_per_s if roof.cache_byte_per_s and roof.byte_per_s else None
+    swept = f"machines/{pair.first.machine.folder}/roofs.csv"
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
         median_of(timed.gain), most, Name(rows.network.iloc[0]),
         exact(rows.least_s.sum() / rows.least_s_other.sum()), exact(rows.time_s.sum() / rows.time_s_other.sum()),
-        exact(roof.cache_byte, "B"), exact(roof.cache_byte_per_s and roof.cache_byte_per_s / (roof.byte_per_s or 1)),
+        exact(roof.cache_byte, "B"), replace(exact(ratio), source=Source(swept, "reads by size", SWEEP)),
         _of(activations[activations.call_byte <= size], pair.first),
         _of(activations[activations.call_byte > 2 * size], pair.first),
         _of(matching(every, kind=DEPTHWISE), pair.first),

@@ -6,6 +6,7 @@ from report.markdown_table import NONE, known, markdown_table
 from report.paper import Paper, operator_groups, published
 from report.paper.chips import roof_of, short_name
 from report.paper.published import SOURCE, share, typical
+from report.paper.roofs import with_cache
 
 
 @display.table
@@ -26,9 +27,12 @@ def devices(paper: Paper) -> str:
 @display.table
 def traces(paper: Paper) -> str:
     """List the traces, imported or measured here: the time of a step and its longest kind of layer."""
-    rows = []
+    rows, machines = [], {f"machines/{machine.folder}": machine for machine in paper.machines}
     for trace in paper.traces:
-        parts = operator_groups.traced(trace.operators, roof_of(paper.chips, trace.devices[0].chip))
+        roof, machine = roof_of(paper.chips, trace.devices[0].chip), machines.get(trace.devices[0].source or "")
+        if roof and machine:
+            roof = with_cache(roof, machine.caches, machine.levels)
+        parts = operator_groups.traced(trace.operators, roof)
         total_s, span_s = parts.time_s.sum(), sum(step.span_s for step in trace.steps)
         if not total_s or not span_s:  # nothing ran in its steps
             continue

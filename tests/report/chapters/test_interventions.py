@@ -1,0 +1,75 @@
+"""Two networks whose kernels are recorded at two precisions, both timed at two batch sizes, one of them compiled."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from helpers.world import world
+
+from measure.cache.traces import StoredTrace
+from measure.domain.trace_records import TraceDevice, TraceOperator
+from report.chapters.gpus import interventions
+
+FOLDER = "gpu-1"
+KERNELS = {  # kind: s at fp32 and at bf16
+    "Oak": {"linear": (4, 1), "activation": (2, 1), "copy": (1e-3, 1e-3)},  # the last too short to be seen
+    "Elm": {"activation": (4, 2), "depthwise convolution": (3, 3)},
+}
+LATENCY_S = {("fp32", 1): (1, 1), ("fp32", 8): (4, 6), ("bf16", 1): (1, 1), ("bf16", 8): (2, 4)}
+
+
+def _trace(network, column) -> StoredTrace:
+    precision = ("fp32", "bf16")[column]
+    zero = dict.fromkeys(("rank", "device", "step", "copy_s", "gap_s", "flop", "other_flop", "recompute_flop"), 0)
+    about = {"stage": "inference", "shape": "8x8", "precision": precision, "reason": None, "kernel": None}
+    rows = [
+        # Operators may have other names at a lower precision
+        TraceOperator(
+            **zero, **about, layer_kind=kind, operator=f"{kind}{column}", calls=2, kernels=3, byte=8, time_s=s[column]
+        )
+        for kind, s in KERNELS[network].items()
+    ]
+    empty = dict.fromkeys(TraceDevice.__dataclass_fields__) | {"rank": 0, "device": 0, "source": f"machines/{FOLDER}"}
+    named = {"network": f"{network}, batch 8, {precision}, inference", "fingerprint": "", "world_size": 1}
+    return StoredTrace(f"{network} {precision}", [TraceDevice(**empty | named)], [], rows)
+
+
+def paper():
+    gpu = world().machine("gpu")
+    cells = [
+        {"model": f"net{k}", "batch": batch, "precision": precision, "status": "ok", "latency_s": s, "flags": ""}
+        for (precision, batch), times in LATENCY_S.items() for k, s in enumerate(times)
+    ]  # fmt: skip
+    compiled = [cells[-2] | {"latency_s": 0.5, "variant": "compile"}]  # net0 at bf16, 8 inputs
+    machine = replace(gpu, folder=FOLDER, cells=pd.DataFrame(cells), variants=pd.DataFrame(compiled))
+    traces = tuple(_trace(network, column) for network in KERNELS for column in (0, 1))
+    return replace(world(), machines=(machine,), traces=traces)
+
+
+def test_each_cell_is_one_change_by_hand():
+    shown = interventions.table(paper())
+    own, others = f"networks, {world().machine('gpu').name}", "networks, Bead 2*"
+    # Time in kernels: 9, 6 and 5 s at both precisions
+    assert shown.rows == ("activation", "depthwise convolution", "linear", own, others)
+    assert shown.columns == ("bits ÷ 2", "memory", "batch 1→8", "compiled", "layout", "graph")
+    found = {(cell.what, cell.change): (cell.gain, cell.networks) for cell in shown.cells.itertuples()}
+    assert found == {
+        ("linear", "bits ÷ 2"): (4, 1),
+        ("activation", "bits ÷ 2"): (6 / 3, 2),  # 2 + 4 s over 1 + 2 s
+        ("depthwise convolution", "bits ÷ 2"): (1, 1),
+        (own, "bits ÷ 2"): (1.75, 2),  # 4 s over 2 s, 6 s over 4 s
+        (own, "batch 1→8"): (3, 2),  # 8 inputs in 2 s over 1 in 1 s, in 4 s over 1 in 1 s
+        (own, "compiled"): (4, 1),  # 2 s over 0.5 s
+        (others, "compiled"): (pytest.approx(1.6), 31),
+        (others, "layout"): (pytest.approx(1.1), 24),
+    }
+
+
+def test_facts_count_the_cells_and_name_what_does_not_answer():
+    found = interventions.of(paper())
+    assert (found.cells.number, found.filled.number, found.networks.number) == (5 * 6, 8, 2)
+    assert (found.linear.number, found.activation.number, found.depthwise.number) == (4, 2, 1)
+    assert (found.normalisation.is_missing, found.convolution.is_missing) == (True, True)
+    assert (found.example.text, found.share.number) == ("Elm", 3 / 5)  # of 2 + 3 s at bf16
+    assert interventions.of(replace(paper(), traces=())).cells.is_missing
+    assert interventions.of(replace(paper(), machines=())).cells.is_missing
