@@ -36,7 +36,7 @@ SHOWN = shown()
 NO_KEPT_MEMORY = {
     f"utilisation.{key}" for key in ("figures.kept", "figures.sweep", "figures.throughput", "tables.gains")
 }
-NO_PAIR = {"gpus.figures.other_memory"}  # of two GPUs that differ in memory alone
+NO_PAIR = {"gpus.figures.sizes"}  # of two GPUs that differ in memory alone
 GAPS = {
     "everything": NO_PAIR, "a GPU at hand": NO_KEPT_MEMORY | NO_PAIR,
     "no GPU": {"training.figures.counters", "gpus.figures.single"} | NO_PAIR,

@@ -20,6 +20,8 @@ from report.paper import Paper, published
 from report.paper.chips import short_name
 from report.paper.published import SOURCE, TWINS, network_name
 
+PHONE = 360  # pixels of a figure that a phone shows without scrolling
+
 STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
 """The streams of gpu-benches by the names that they have here."""
 
@@ -146,9 +148,9 @@ def interventions(paper: Paper) -> alt.LayerChart:
         text=rows.gain.map(lambda gain: f"{gain:.{2 if gain < 9.95 else 0}f}"),
     )  # fmt: skip
     every = pd.DataFrame([(row, column) for row in shown.rows for column in shown.columns], columns=["what", "change"])
-    y = Categories.steps(shown.rows, 27, padding=0.06)
+    y = Categories.steps(shown.rows, 31, padding=0.06)
     x = Categories(
-        names=shown.columns, pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH), vertical=False, padding=0.06
+        names=shown.columns, pixels=theme.plot_width(left=y.room, figure=PHONE), vertical=False, padding=0.06
     )
     range_ = [theme.VERMILION, theme.PAPER, theme.BLUE]
     shade = alt.Color("shade:Q", legend=None).scale(domain=[-1, 0, 1], range=range_, interpolate="rgb")
@@ -161,8 +163,8 @@ def interventions(paper: Paper) -> alt.LayerChart:
     return alt.layer(
         alt.Chart(every).mark_rect(color=theme.GRID).encode(x("change"), y("what")),
         tips(base.mark_rect(stroke=theme.GRID).encode(color=shade), *tooltip),
-        base.mark_text(dy=-4).encode(text="text:N", color=ink),
-        base.mark_text(dy=8, fontSize=8).encode(text="count:N", color=ink),
+        base.mark_text(dy=-5).encode(text="text:N", color=ink),
+        base.mark_text(dy=9, fontSize=10).encode(text="count:N", color=ink),
         width=x.pixels, height=y.pixels, name="gpus-interventions",
         description="; ".join(f"{each.what}, {each.change}: {each.gain:.3g}" for each in rows.itertuples(index=False)),
     )  # fmt: skip

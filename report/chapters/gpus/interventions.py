@@ -21,8 +21,8 @@ SEEN = 0.005  # the least share of the kernels' time of a network to show a kind
 SIDE = ["network", "batch", "precision"]  # of a recording
 
 
-class Cell(NamedTuple):
-    """A gain from a change: ``gain`` is of the summed time of kernels, or the median of the networks."""
+class Gain(NamedTuple):
+    """The gain from a change: of the summed time of kernels, or the median of whole networks."""
 
     what: str
     change: str
@@ -48,7 +48,7 @@ class Interventions(Facts):
     share: Value  #: Share of its kernels' time at the lower precision in these two kinds.
 
 
-class Table(NamedTuple):
+class Grid(NamedTuple):
     """The cells with a measurement, and the names of all rows and columns."""
 
     cells: pd.DataFrame
@@ -71,7 +71,7 @@ def recorded(paper: Paper) -> pd.DataFrame:
 
 
 @cache
-def table(paper: Paper) -> Table:
+def table(paper: Paper) -> Grid:
     machine, best = paper.machine("gpu"), published.best_timed(paper.published)
     pair, rows = memory.memories(paper), recorded(paper)
     is_seen = rows.time_s >= SEEN * rows.groupby(SIDE).time_s.transform("sum")
@@ -83,25 +83,25 @@ def table(paper: Paper) -> Table:
     found += [*_of_bits(machine), *_of_variants(machine)] if machine else []
     steps = tuple(dict.fromkeys(cell.change for cell in batches))
     every = tuple(name for name in (*kinds, own, others) if name)
-    cells = pd.DataFrame([cell for cell in found if cell.what in every], columns=Cell._fields)
-    return Table(cells, every, (BITS, faster, *steps, *VARIANTS))
+    cells = pd.DataFrame([cell for cell in found if cell.what in every], columns=Gain._fields)
+    return Grid(cells, every, (BITS, faster, *steps, *VARIANTS))
 
 
 def _whole(machine: Machine) -> str:
     return f"networks, {machine.name}"
 
 
-def _kinds(both: pd.DataFrame, change: str) -> list[Cell]:
+def _kinds(both: pd.DataFrame, change: str) -> list[Gain]:
     """Return a cell per kind of rows with a time before (``time_s``) and after a change (``time_s_other``)."""
     sums = both.groupby("kind").agg({"time_s": "sum", "time_s_other": "sum", "network": "nunique", "kernels": "sum"})
     return [
-        Cell(str(row.Index), change, row.time_s / row.time_s_other, int(row.network), round(row.kernels))
+        Gain(str(row.Index), change, row.time_s / row.time_s_other, int(row.network), round(row.kernels))
         for row in sums.itertuples()
     ]
 
 
-def _networks(gains: pd.Series, what: str, change: str) -> list[Cell]:
-    return [Cell(what, change, float(gains.median()), len(gains))] if len(gains) else []
+def _networks(gains: pd.Series, what: str, change: str) -> list[Gain]:
+    return [Gain(what, change, float(gains.median()), len(gains))] if len(gains) else []
 
 
 @cache
@@ -113,7 +113,7 @@ def halved(paper: Paper) -> pd.DataFrame:
     return first.merge(second, on=["network", "batch", "kind"], suffixes=("", "_other"))
 
 
-def _of_bits(machine: Machine) -> list[Cell]:
+def _of_bits(machine: Machine) -> list[Gain]:
     """Return the networks' gain at the largest common batch size."""
     ran = matching(machine.cells, status="ok")
     first, second = (matching(ran, precision=each) for each in (BASE_PRECISION, machine.lower_precision))
@@ -122,14 +122,14 @@ def _of_bits(machine: Machine) -> list[Cell]:
     return _networks(both.latency_s / both.latency_s_other, _whole(machine), BITS)
 
 
-def _of_memory(paper: Paper, change: str, own: str) -> list[Cell]:
+def _of_memory(paper: Paper, change: str, own: str) -> list[Gain]:
     rows, timed, pair = memory.layers(paper), memory.networks(paper), memory.memories(paper)
     kinds = _kinds(rows, change) if len(rows) else []
     is_own = pair is not None and own == _whole(pair.first.machine)
     return [*kinds, *(_networks(timed.gain, own, change) if len(timed) and is_own else [])]
 
 
-def _batches(machine: Machine) -> list[Cell]:
+def _batches(machine: Machine) -> list[Gain]:
     """Return the gains of an input from larger batches at the lower precision."""
     ran = matching(machine.cells, status="ok", precision=machine.lower_precision)
     of_batch = {size: rows.set_index("model").latency_s / size for size, rows in ran.groupby("batch")}
@@ -140,7 +140,7 @@ def _batches(machine: Machine) -> list[Cell]:
     return found
 
 
-def _of_variants(machine: Machine) -> list[Cell]:
+def _of_variants(machine: Machine) -> list[Gain]:
     """Return the gains from variants at the lower precision: of a graph with the fewest inputs, of others with most."""
     found = []
     for change, variant in VARIANTS.items():
@@ -151,7 +151,7 @@ def _of_variants(machine: Machine) -> list[Cell]:
     return found
 
 
-def _published(paper: Paper, what: str) -> list[Cell]:
+def _published(paper: Paper, what: str) -> list[Gain]:
     """Return the gains on the GPU with the most networks timed."""
     best, found = published.best_timed(paper.published), []
     pairs = {COMPILED: published.compiled(paper.published), LAYOUT: published.channels_last(paper.published)}
