@@ -302,7 +302,7 @@ def test_the_row_of_a_chip_is_one_that_the_table_takes(tmp_path):
     header = (ROOT / "data/chips.csv").read_text("utf-8").partition("\n")[0]
     (tmp_path / "chips.csv").write_text(f"{header}\n{row}", "utf-8")
     (chip,) = table.read(tmp_path / "chips.csv", Chip)
-    assert (chip.chip, chip.peak_flop_per_s, chip.memory_byte) == ("Example Chip 9", 6e13, 80e9)
+    assert (chip.chip, chip.peak_flop_per_s, chip.cache_byte) == ("Example Chip 9", 6e13, 5e7)
 
 
 SCALED = """
