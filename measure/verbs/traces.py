@@ -269,6 +269,9 @@ def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list
         peaks = [f"{si(peak, 'FLOP/s')} in {name}" for name, peak in roof.flop_per_s.items() if name in used]
         rates = [f"{si(roof.byte_per_s or 0.0, 'B/s')} from memory", *peaks]
         result.append(f"The roof is the datasheet's: {', '.join(rates)}.")
+        if cached_s := sum(part.cached_s for part in kinds):
+            held = f"{percent(cached_s / total_s)} of the time moves bytes that fit the cache of"
+            result.append(f"{held} {si(roof.cache_byte or 0.0, 'B')}, whose bandwidth is unknown: it has no roof.")
         worst = max(calls, key=lambda part: part.loss_s)
         rows = f"{latency(worst.loss_s)} a step, {percent(worst.loss_s / total_s)} of the kernels' time"
         result.append(f"Largest loss: {worst.name} could be faster by {rows}.")
