@@ -2,7 +2,7 @@
 
 from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -11,7 +11,7 @@ from report.chapters.gpus import calls, host, memory
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper, published
 from report.paper.chips import short_name
-from report.paper.frames import matching
+from report.paper.frames import each, matching
 from report.stats.value import Name, Source, Value, count_of, exact
 
 CUDA_GRAPH = "cuda_graph"
@@ -61,10 +61,10 @@ def recorded(paper: Paper) -> pd.DataFrame:
     """Return one row per network, precision and kind of layer on the GPU at hand: its time and kernels in a pass."""
     machine = paper.machine("gpu")
     found = [
-        calls.of_step(each).groupby(["network", "kind"], as_index=False)[["time_s", "kernels"]].sum()
-        .assign(precision=each.precision, batch=each.batch)
-        for each in calls.recordings(paper)
-        if machine and each.source == f"machines/{machine.folder}"
+        calls.of_step(one).groupby(["network", "kind"], as_index=False)[["time_s", "kernels"]].sum()
+        .assign(precision=one.precision, batch=one.batch)
+        for one in calls.recordings(paper)
+        if machine and one.source == f"machines/{machine.folder}"
     ]  # fmt: skip
     none = pd.DataFrame(columns=[*SIDE, "kind", "kernels", "time_s"]).astype({"time_s": float})
     return pd.concat(found, ignore_index=True) if found else none
@@ -95,8 +95,8 @@ def _kinds(both: pd.DataFrame, change: str) -> list[Gain]:
     """Return a cell per kind of rows with a time before (``time_s``) and after a change (``time_s_other``)."""
     sums = both.groupby("kind").agg({"time_s": "sum", "time_s_other": "sum", "network": "nunique", "kernels": "sum"})
     return [
-        Gain(str(row.Index), change, row.time_s / row.time_s_other, int(row.network), round(row.kernels))
-        for row in sums.itertuples()
+        Gain(row.kind, change, row.time_s / row.time_s_other, row.network, round(row.kernels))
+        for row in each(sums.reset_index())
     ]
 
 
@@ -109,14 +109,15 @@ def halved(paper: Paper) -> pd.DataFrame:
     """Return one row per network and kind recorded at fp32 and (``_other``) at the lower precision."""
     machine, rows = paper.machine("gpu"), recorded(paper)
     lower = machine.lower_precision if machine else BASE_PRECISION
-    first, second = (matching(rows, precision=each) for each in (BASE_PRECISION, lower))
+    first, second = (matching(rows, precision=precision) for precision in (BASE_PRECISION, lower))
     return first.merge(second, on=["network", "batch", "kind"], suffixes=("", "_other"))
 
 
 def _of_bits(machine: Machine) -> list[Gain]:
     """Return the networks' gain at the largest common batch size."""
     ran = matching(machine.cells, status="ok")
-    first, second = (matching(ran, precision=each) for each in (BASE_PRECISION, machine.lower_precision))
+    lower = machine.lower_precision
+    first, second = (matching(ran, precision=precision) for precision in (BASE_PRECISION, lower))
     both = first.merge(second, on=["model", "batch"], suffixes=("", "_other"))
     both = both[both.batch == both.batch.max()]
     return _networks(both.latency_s / both.latency_s_other, _whole(machine), BITS)
@@ -132,7 +133,9 @@ def _of_memory(paper: Paper, change: str, own: str) -> list[Gain]:
 def _batches(machine: Machine) -> list[Gain]:
     """Return the gains of an input from larger batches at the lower precision."""
     ran = matching(machine.cells, status="ok", precision=machine.lower_precision)
-    of_batch = {size: rows.set_index("model").latency_s / size for size, rows in ran.groupby("batch")}
+    of_batch: dict[Any, pd.Series] = {
+        size: rows.set_index("model").latency_s / rows.batch.iloc[0] for size, rows in ran.groupby("batch")
+    }
     found = []
     for less, more in pairwise(sorted(of_batch)):
         gains = (of_batch[less] / of_batch[more]).dropna()
@@ -171,11 +174,13 @@ def of(paper: Paper) -> Interventions:
     lower = matching(recorded(paper), precision=machine.lower_precision)
     times = lower.groupby("network").time_s.sum()
     two = lower[lower.kind.isin([memory.DEPTHWISE, "normalisation"])].groupby("network").time_s.sum() / times
+    kinds = "linear", "convolution", memory.ACTIVATION, memory.DEPTHWISE, "normalisation"
+    linear, convolution, activation, depthwise, normalisation = (exact(gains.get(kind)) for kind in kinds)
     facts = Interventions(
-        Name(machine.name), Name(machine.lower_precision), exact(len(shown.rows) * len(shown.columns)),
-        exact(len(shown.cells)), count_of(both.network.nunique(), "networks"),
-        *(exact(gains.get(kind)) for kind in
-          ("linear", "convolution", memory.ACTIVATION, memory.DEPTHWISE, "normalisation")),
-        Name(str(two.idxmax()) if two.notna().any() else None), exact(two.max(), "%"),
+        device=Name(machine.name), precision=Name(machine.lower_precision),
+        cells=exact(len(shown.rows) * len(shown.columns)), filled=exact(len(shown.cells)),
+        networks=count_of(both.network.nunique(), "networks"),
+        linear=linear, convolution=convolution, activation=activation, depthwise=depthwise, normalisation=normalisation,
+        example=Name(str(two.idxmax()) if two.notna().any() else None), share=exact(two.max(), "%"),
     )  # fmt: skip
     return sourced(facts, Source("traces/*/operators.csv", "inference, eager, two precisions", host.COMMAND))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from measure.domain.names import model_name
-from measure.domain.roofs import Roof, Roofline
+from measure.domain.roofs import Roof
 from report.chapters.gpus import calls, host
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
@@ -62,6 +62,11 @@ class Card(NamedTuple):
     chip: str
     roof: Roof
 
+    @property
+    def byte_per_s(self) -> float:
+        """The bandwidth of its memory by the datasheet."""
+        return self.roof.byte_per_s or np.nan
+
 
 class Memories(NamedTuple):
     """Two GPUs of equal peaks, the slower memory first."""
@@ -72,7 +77,7 @@ class Memories(NamedTuple):
     @property
     def bandwidth(self) -> float:
         """The second GPU's bandwidth over the first's, by the datasheets."""
-        return (self.second.roof.byte_per_s or 0) / (self.first.roof.byte_per_s or 1)
+        return self.second.byte_per_s / self.first.byte_per_s
 
 
 @cache
@@ -118,12 +123,10 @@ def layers(paper: Paper) -> pd.DataFrame:
             sides = []
             for card in pair:
                 rows = calls.of_step(recorded[network, batch, card.chip])
-                roof = Roofline(rows.precision.map(card.roof.flop_per_s), card.roof.byte_per_s)
-                moved_s = rows.byte / roof.bandwidth_byte_per_s
-                sides.append(rows.assign(
-                    memory_share=moved_s / rows.time_s, least_s=np.fmax(moved_s, rows.flop / roof.peak_flop_per_s),
-                    is_memory_bound=lambda side, moved_s=moved_s: side.least_s == moved_s,
-                ))  # fmt: skip
+                moved_s = rows.byte / card.byte_per_s
+                least_s = np.fmax(moved_s, rows.flop / rows.precision.map(card.roof.flop_per_s))
+                share, is_bound = moved_s / rows.time_s, least_s == moved_s
+                sides.append(rows.assign(memory_share=share, least_s=least_s, is_memory_bound=is_bound))
             found.append(sides[0].merge(sides[1], on=["network", *calls.OPERATOR], suffixes=("", "_other")))
     rows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["network", "kind"])
     return rows.assign(gain=rows.time_s / rows.time_s_other) if len(rows) else rows
@@ -144,7 +147,7 @@ def _of(rows: pd.DataFrame, card: Card) -> LayersOfMemory:
     rate = rows.byte.sum() / rows.time_s.sum()
     return LayersOfMemory(
         count_of(int(rows.calls.sum()), "layers"), exact(rows.time_s.sum() / rows.time_s_other.sum()),
-        exact(rate / card.roof.byte_per_s, "%"),
+        exact(rate / card.byte_per_s, "%"),
     )  # fmt: skip
 
 
@@ -155,7 +158,7 @@ def of(paper: Paper) -> OtherMemory:
     _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
     every, roof = layers(paper), pair.first.roof
     activations, size = matching(every, kind=ACTIVATION), roof.cache_byte or np.nan
-    ratio = roof.cache_byte_per_s / roof.byte_per_s if roof.cache_byte_per_s and roof.byte_per_s else None
+    ratio = (roof.cache_byte_per_s or np.nan) / pair.first.byte_per_s
     swept = f"machines/{pair.first.machine.folder}/roofs.csv"
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
