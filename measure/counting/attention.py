@@ -196,8 +196,8 @@ def whole_attention() -> Iterator[None]:
     """Keep attention one operator on the meta device, as on real devices, which have a fused operator for it.
 
     Otherwise torch takes it apart into products and a softmax. A fused operator never writes the matrix of weights to
-    memory. The fused path of nn.MultiheadAttention is switched off: its operators hide the rest of a layer. Devices take
-    it in inference, and then move fewer bytes than are counted (docs/counting.md).
+    memory. The fused path of nn.MultiheadAttention is switched off: its operators hide the rest of a layer. Devices
+    take it in inference, and then move fewer bytes than are counted (docs/counting.md).
 
     The function is replaced where every caller looks it up, because a mode for torch's functions does not see the
     calls within nn.MultiheadAttention. A library that imported the function by name gets products and a softmax.

@@ -29,13 +29,8 @@ if TYPE_CHECKING:
 MOST_LISTED = 8  # operators without counts that the text names
 LONGEST_NAME = 100
 NUMBERS = ("calls", "time", "share", "idle before", "FLOP/s", "B/s", "of the roof", "A", "B", "B/A", "term")
-FUSED = (
-    "pointwise",
-    "normalisation",
-    "activation",
-    "reduction",
-    "copy",
-)  # a compiler fuses them, and saves their memory traffic
+# A compiler fuses them, and saves their memory traffic
+FUSED = ("pointwise", "normalisation", "activation", "reduction", "copy")
 MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention that writes its scores to memory
 KIND = attrgetter("kind")
 GAP, PART, CONVERSIONS = 0.2, 0.25, 0.05  # the least idle time, part and conversions of a step for a remedy
@@ -59,7 +54,6 @@ WAITING = (
     "Collectives take {} of the kernels' time, with the wait for other ranks. Import the traces of all ranks together, "
     "which tells the two apart; try a larger batch on each device."
 )
-
 UNEVEN = "Ranks wait for each other for {} of the kernels' time. Give each the same work."
 TRANSFER = "Collectives transfer for {} of the kernels' time. Try a larger batch on each device."
 
@@ -301,7 +295,7 @@ def _above_roof(trace: StoredTrace, calls: Sequence[StepPart]) -> list[str]:
     found: dict[str, list[StepPart]] = {}
     for part in calls:
         if (part.roof_share or 0.0) > 1.0:
-            reason = FEWER if part.name in by_algorithm else CACHED if part.bound == MEMORY else FASTER
+            reason = FEWER if part.name in by_algorithm else FASTER if part.bound == ARITHMETIC else CACHED
             found.setdefault(reason, []).append(part)
     result = []
     for reason, parts in found.items():
