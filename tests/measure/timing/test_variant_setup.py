@@ -1,6 +1,7 @@
 import ctypes.util
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import threading
@@ -116,6 +117,25 @@ def test_the_c_library_does_not_keep_another_allocators_memory(monkeypatch, tmp_
     monkeypatch.setattr(variant_setup, "MAPPED", tmp_path / "maps")
     with pytest.raises(NotImplementedError, match=f"{file} serves this process's memory"):
         begin("kept_memory", "cpu", "fp32")
+
+
+ALLOCATOR = """
+#include <stddef.h>
+extern void *__libc_malloc(size_t);
+void *malloc(size_t byte) { return __libc_malloc(byte); }
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc" or not shutil.which("cc"), reason="compiles a library for glibc")
+def test_a_preloaded_allocator_keeps_no_memory(tmp_path):
+    (tmp_path / "own.c").write_text(ALLOCATOR)
+    library = str(tmp_path / "libown.so")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "own.c"], check=True)
+    program = [sys.executable, "-c", "from measure.timing.variant_setup import keep_memory; keep_memory('cpu', '')"]
+    for preloaded, said in ((library, "libown.so serves this process's memory"), ("", "")):
+        given = os.environ | {"LD_PRELOAD": preloaded}
+        ran = subprocess.run(program, env=given, cwd=ROOT, capture_output=True, text=True)
+        assert (said in ran.stderr, ran.returncode) == (True, 1 if said else 0)
 
 
 def test_compiling_leaves_no_semaphore_when_it_is_killed(monkeypatch):
