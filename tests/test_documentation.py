@@ -166,6 +166,11 @@ def run_it_dry(_, words):
     subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, check=True)
 
 
+def pack_the_repository(_, words):
+    words[words.index("--output") + 1] = os.devnull
+    subprocess.run(["git", "archive", *words], cwd=ROOT, check=True)
+
+
 def find_its_words(beginning, words):
     """A command that cannot run here, or takes minutes, names existing flags, files, marks and extras."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -195,6 +200,7 @@ RULES = {
     "python -m measure model": parse_a_model,
     "python -m report check": check_the_world,
     "make": run_it_dry,
+    "git archive": pack_the_repository,
     **dict.fromkeys(("python -m report why", "python -m pytest", "python", "pip install", "ncu"), find_its_words),
     **dict.fromkeys(("quarto render", "quarto publish gh-pages"), find_its_words),
 }

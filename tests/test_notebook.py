@@ -5,16 +5,22 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 from helpers.gpu import environment
 from helpers.gpu.catalogue import DRIVER
-from helpers.places import ROOT, copy_project
+from helpers.places import ROOT, TESTS, copy_project
 from helpers.world import WORLD
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from measure.cache.folders import MachineFolder
 from measure.domain.records import Environment, Run
@@ -53,6 +59,75 @@ def test_a_clone_measures_and_hands_in_no_other_machine(notebook, tmp_path, monk
     flags = ("--device", "cuda" if has_gpu else "auto", "--budget", "10m", "--data", str(data), "--quick")
     assert commands == [(sys.executable, "-u", "-m", "measure", *flags, ROOT)]
     assert ("There is no cuda on this machine" in capsys.readouterr().out) != has_gpu
+
+
+def test_without_a_clone_it_says_in_one_sentence_what_to_do(notebook, tmp_path):
+    client = NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}})
+    with pytest.raises(CellExecutionError):
+        client.execute()
+    (said,) = cell(notebook, "clone").outputs
+    (sentence,) = said.traceback  # what Jupyter prints
+    assert "into REPOSITORY above, and run again" in sentence
+    assert "\n" not in sentence
+    assert not cell(notebook, "measure").outputs
+
+
+@pytest.fixture
+def upload(monkeypatch, tmp_path):
+    """Chooses files on a Colab that is not there, in a folder that is not in a clone."""
+    monkeypatch.chdir(tmp_path)
+
+    def choose(*names):
+        files = SimpleNamespace(upload=lambda: dict.fromkeys(names, b""))
+        monkeypatch.setitem(sys.modules, "google.colab", SimpleNamespace(files=files))
+
+    return choose
+
+
+@pytest.mark.parametrize("folder", ["roofwright-main/", ""])  # as GitHub packs it, and as git archive does
+def test_colab_makes_a_clone_from_a_zip(notebook, upload, tmp_path, folder):
+    pack = ["git", "archive", "--prefix", folder, "--output", tmp_path / "a.zip", "HEAD", "measure", "pyproject.toml"]
+    subprocess.run(pack, cwd=ROOT, check=True)
+    with zipfile.ZipFile("a.zip", "a") as packed:
+        packed.writestr("roofwright-main/tests/measure/__main__.py", "")
+    upload("a.zip")
+    assert execute(notebook, "parameters", "clone")["clone"] == tmp_path / "roofwright"
+    for name in ("measure/__main__.py", "measure/errors.py", "pyproject.toml"):
+        packed = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, check=True).stdout
+        assert (tmp_path / "roofwright" / name).read_bytes() == packed
+    upload()  # asks for nothing again
+    execute(notebook, "parameters", "clone")
+
+
+def test_colab_refuses_a_wrong_file_and_takes_another(notebook, upload, tmp_path):
+    with zipfile.ZipFile("measured.zip", "w") as packed:
+        packed.writestr("tesla-t4/runs.csv", "")
+    Path("notes.txt").write_text("no zip")
+    for names, sentence in (
+        ((), "No file was chosen"),
+        (("measured.zip",), "measured.zip is not a zip of Roofwright"),
+        (("notes.txt",), "notes.txt is not a zip of Roofwright"),
+    ):
+        upload(*names)
+        with pytest.raises(RuntimeError, match=sentence):
+            execute(notebook, "parameters", "clone")
+    assert not (tmp_path / "roofwright").exists()
+
+
+@pytest.mark.parametrize("python", ["3.12", "3.13"])
+def test_the_requirements_admit_what_colab_brings(python):
+    """Otherwise pip would replace a library that Colab's other packages are built for."""
+    project, place = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"], {"python_version": python}
+    lines = (TESTS / "data" / "colab-constraints.txt").read_text("utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    brought = {pin.name: pin for pin in pins if pin.marker is None or pin.marker.evaluate(place)}
+    asked = map(Requirement, [*project["dependencies"], *project["optional-dependencies"]["measure"]])
+    needs = {need.name: need for need in asked if need.marker is None or need.marker.evaluate(place)}
+    assert python in SpecifierSet(project["requires-python"])
+    assert {"numpy", "pandas", "torch"} <= brought.keys() <= needs.keys()
+    for name, pin in brought.items():
+        (exact,) = pin.specifier
+        assert exact.version in needs[name].specifier, f"Python {python}: {pin} is not {needs[name]}"
 
 
 COLAB = """
@@ -130,7 +205,9 @@ def test_on_colab_it_clones_measures_renders_and_packs(notebook, tmp_path):
     (machine,) = (clone / "data" / "machines").iterdir()
     folder = MachineFolder(clone / "data", machine.name)
     assert [each.driver for each in folder.rows(Environment)] == [DRIVER]
-    assert {(run.model, run.batch, run.status) for run in folder.rows(Run)} == {("alexnet", 64, "ok")}
+    # A T4 has no units for bf16.
+    cells = {(run.model, run.batch, run.precision, run.status) for run in folder.rows(Run)}
+    assert cells == {("alexnet", 64, precision, "ok") for precision in ("fp32", "fp16")}
     shown = [output.get("data", {}) for output in cell(notebook, "figures").outputs]
     assert any("image/svg+xml" in each for each in shown)
     assert (clone / "_site" / "index.html").stat().st_size > 100_000
