@@ -114,6 +114,18 @@ def test_colab_refuses_a_wrong_file_and_takes_another(notebook, upload, tmp_path
     assert not (tmp_path / "roofwright").exists()
 
 
+def test_colab_downloads_the_page_of_a_paper(notebook, monkeypatch, tmp_path):
+    monkeypatch.chdir(NOTEBOOK.parent)
+    downloaded = []
+    files = SimpleNamespace(download=downloaded.append)
+    monkeypatch.setitem(sys.modules, "google.colab", SimpleNamespace(files=files))
+    defined = execute(notebook, "parameters", "clone") | {"PAPER": str(tmp_path), "run": lambda *words, cwd: None}
+    execute(notebook, "paper", **defined)  # of another format
+    (tmp_path / "index.html").touch()
+    execute(notebook, "paper", **defined)
+    assert downloaded == [str(tmp_path / "index.html")]
+
+
 @pytest.mark.parametrize("python", ["3.12", "3.13"])
 def test_the_requirements_admit_what_colab_brings(python):
     """Otherwise pip would replace a library that Colab's other packages are built for."""
