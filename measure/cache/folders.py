@@ -228,12 +228,13 @@ class MachineFolder(Folder):
         found = []
         for cell, rounds in self.rounds(runs).items():
             run = rounds.deciding
-            found.append(summarise_cell(cell, rounds.latencies, rounds.flags, run.input_shape, run.status, run.reason))
+            about = rounds.flags, run.input_shape, run.status, run.reason, rounds.energies
+            found.append(summarise_cell(cell, rounds.latencies, *about))
         found = found if environment.device == "cpu" else without_launches(found)
         return sorted(found, key=lambda each: (each.model, each.phase, each.precision, each.variant, each.batch))
 
     def rounds(self, runs: Sequence[Run]) -> dict[Cell, Rounds]:
-        """Group runs of one environment by cell, with their latencies."""
+        """Group runs of one environment by cell, with their latencies and energies."""
         columns = self.columns(Sample, runs, CellSample._fields)
         samples = zip(*(columns[name] for name in CellSample._fields), strict=True)
         return group_rounds(runs, starmap(CellSample, samples))

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from measure.domain import cautions
@@ -18,8 +19,8 @@ from measure.errors import as_called
 from measure.verbs.terminal import Line, Table, aligned, text
 
 NUMBERS = (  # the columns that are aligned to the right
-    "batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "reached", "attainable", "share",
-    "calls", "parameters", "time", "FLOP before", "FLOP now", "latency before", "latency now", "ratio",
+    "batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "energy/input", "reached", "attainable",
+    "share", "calls", "parameters", "time", "FLOP before", "FLOP now", "latency before", "latency now", "ratio",
 )  # fmt: skip
 
 
@@ -121,7 +122,9 @@ def _cache_lines(found: ModelAnswer) -> list[str]:
 def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False, data_flag: str = "") -> list[str]:
     """Return the timed cells under their roof, the costliest layers (or all), the advice and the warnings."""
     by_cell = {(each.batch, each.precision): each for each in found.demands}
-    head = "batch", "precision", "latency", "±", "inputs/s", "reached", "attainable", "share", "bound by"
+    has_energy = any(cell.timed.joule_per_input is not None for cell in found.cells)
+    energy = ["energy/input"] if has_energy else []
+    head = "batch", "precision", "latency", "±", "inputs/s", *energy, "reached", "attainable", "share", "bound by"
     rows: list[Line] = [head]
     failed: list[str] = []
     flagged: dict[str, list[str]] = defaultdict(list)
@@ -136,7 +139,8 @@ def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False,
         width = None if low_s is None or high_s is None else (high_s - low_s) / 2 / timed.latency_s
         times = latency(timed.latency_s), text(width, percent), text(timed.inputs_per_s, plain)
         rates = text(cell.flop_per_s, _rate), text(demand.attainable_flop_per_s, _rate), text(cell.roof_share, percent)
-        rows.append((str(timed.batch), timed.precision, *times, *rates, demand.bound or ""))
+        spent = [text(timed.joule_per_input, partial(si, unit="J"))] if has_energy else []
+        rows.append((str(timed.batch), timed.precision, *times, *spent, *rates, demand.bound or ""))
     lines = [*(table(rows, NUMBERS) if len(rows) > 1 else []), *failed, "", roof_line(found)]
     batch, advice = found.demands[0].batch, found.advice
     costliest = sorted((each for each in found.layers if each.time_s), key=lambda each: -(each.time_s or 0.0))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from measure.cache.folders import Workloads
 from measure.counting.count import count_call, identity
 from measure.domain.cell import Cell
+from measure.domain.energy import RoundEnergy
 from measure.domain.latency import summarise_cell, without_launches
 from measure.domain.models import OWN, Model
 from measure.domain.records import OperatorTime, Profile, RoofMeasurement, Run
@@ -257,7 +258,9 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
             raise ValueError(f"the network does not take these inputs: {reason}") from None
         roof = _roof(device.torch_name, precision)
     cell, shape = Cell(named.name, batch, precision, INFERENCE, EAGER), workload.input_shape
-    timed = summarise_cell(cell, [timing.latencies_s], timing.flags, shape)
+    energy = RoundEnergy.of((timing.block, latency_s, timing.conditions.energy_j) for latency_s in timing.latencies_s)
+    energies = [energy] if energy else []
+    timed = summarise_cell(cell, [timing.latencies_s], timing.flags, shape, energies=energies)
     environment, counted = current(device, torch.get_num_threads()), [Layer(**key, **layer) for layer in layers]
     cells = without_launches([timed]) if device.is_asynchronous else [timed]
     return make_answer(cell, shape, environment, roof, [precision], [workload], counted, cells)

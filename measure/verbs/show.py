@@ -29,7 +29,8 @@ COUNTERS = {  # the columns that add up to each amount
     "written": (("dram_write_byte",), "B"), "FLOP": (("fp64_flop", "fp32_flop", "fp16_flop"), "FLOP"),
     "of tensor cores": (("tensor_flop",), "FLOP"),
 }  # fmt: skip
-NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", "rounds")
+ENERGIES = {"energy/input": "joule_per_input", "energy/token": "joule_per_token"}  # columns, if a device reports it
+NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", *ENERGIES, "rounds")
 COUNTS = {  # the columns of counts, with their unit
     "parameters": ("parameter_count", ""), "FLOP": ("forward_flop", "FLOP"),
     "other FLOP": ("forward_other_flop", "FLOP"), "traffic": ("traffic_byte", "B"),
@@ -122,7 +123,8 @@ def _warn_of_torn_rows(folders: Iterable[Folder]) -> None:
 
 def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[TimedCell], table: Table) -> list[str]:
     tokens = ["tokens/s"] if any(cell.tokens_per_s is not None for cell in cells) else []
-    rows: list[Line] = [(*Cell._fields, "latency", "95 % interval", "inputs/s", *tokens, "rounds", "flags")]
+    spent = [name for name, column in ENERGIES.items() if any(getattr(cell, column) is not None for cell in cells)]
+    rows: list[Line] = [(*Cell._fields, "latency", "95 % interval", "inputs/s", *tokens, *spent, "rounds", "flags")]
     failed, flags = [], []
     for cell in cells:
         if cell.latency_s is None:
@@ -130,7 +132,8 @@ def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[
             continue
         rates = [text(rate, plain) for rate in (cell.inputs_per_s, cell.tokens_per_s)[: 1 + len(tokens)]]
         lead = *map(str, Cell.of(cell)), latency(cell.latency_s), interval(cell)
-        rows.append([*lead, *rates, str(cell.rounds), ", ".join(cell.flags)])
+        energies = [text(getattr(cell, ENERGIES[name]), partial(si, unit="J")) for name in spent]
+        rows.append([*lead, *rates, *energies, str(cell.rounds), ", ".join(cell.flags)])
         flags.append(cell.flags)
     lines = [f"{environment.label}, {folder.folder}", ""]
     lines += table(rows, NUMBERS) if flags else ["No latency was measured on it."]

@@ -88,10 +88,12 @@ def machine(data, name="box", *environments):
     return folder
 
 
-def put(folder, round, latencies, status="ok", reason=None, environment=DATED, flags=None, at=RECORDED_AT):
+def put(folder, round, latencies, status="ok", reason=None, environment=DATED, flags=None, at=RECORDED_AT, **read):
+    """Commit a round; ``read`` are columns of all its samples."""
     cell = {"environment_id": environment.environment_id, **CELL._asdict(), "round": round}
     about = {"status": status, "reason": reason, "flags": flags, "input_shape": "3x224x224"}
-    samples = [Sample(**cell, sample=index, block=1, latency_s=latency) for index, latency in enumerate(latencies)]
+    about_sample = {"block": 1} | read
+    samples = [Sample(**cell, sample=index, latency_s=each, **about_sample) for index, each in enumerate(latencies)]
     folder.put_run(Run(**cell, **about, recorded_at=at), samples)
 
 

@@ -8,6 +8,7 @@ from helpers.rows import run, samples
 
 from measure.cache.folders import MachineFolder
 from measure.domain.cell import Cell
+from measure.domain.energy import RoundEnergy
 from measure.domain.latency import group_rounds, launch_bound, summarise_cell
 from measure.domain.records import Run
 
@@ -132,3 +133,19 @@ def test_a_language_model_has_tokens_a_second():
     for model, per_s in (("gpt2_prefill_128", 4 * 128 / 0.5), ("gpt2_decode_128", 4 / 0.5), ("alexnet", None)):
         cell = CELL._replace(model=model, batch=4)
         assert summarise_cell(cell, [[0.5] * 6] * 3, (), None).tokens_per_s == per_s
+
+
+def test_the_energy_of_a_call_an_input_and_a_token(tmp_path):
+    folder = machine(tmp_path)
+    put(folder, 0, [0.1] * 5, energy_j=3.0, block=2)  # a second of 10 calls
+    put(folder, 1, [0.1] * 5, energy_j=6.0, block=4)  # two seconds of 20
+    put(folder, 2, [0.1] * 5)  # not read
+    (cell,) = folder.cells(DATED)
+    # (10 x 3 J + 20 x 6 J) / 30; two rounds have no interval
+    assert (cell.energy_j, cell.energy_low_j, cell.joule_per_input, cell.joule_per_token) == (5.0, None, 5.0, None)
+    decode = CELL._replace(model="gpt2_decode_128", batch=4)
+    spent = summarise_cell(decode, [[0.5] * 6], (), None, energies=[RoundEnergy(10, 80.0, 5.0)])
+    assert (spent.energy_j, spent.joule_per_input, spent.joule_per_token) == (8.0, 2.0, 2.0)  # 4 tokens a call
+    prefill = CELL._replace(model="gpt2_prefill_128", batch=4)
+    assert summarise_cell(prefill, [[0.5] * 6], (), None, energies=[RoundEnergy(1, 512.0, 5.0)]).joule_per_token == 1
+    assert summarise_cell(decode, [[0.5] * 6], (), None).energy_j is None

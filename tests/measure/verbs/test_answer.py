@@ -112,3 +112,11 @@ def test_what_an_answer_may_lack_or_hold(golden):
     }.items():
         lines = [*heading(answer, aligned), *result_lines(answer, aligned, data_flag=" --data d")]
         golden(name, "\n".join(lines) + "\n")
+
+
+def test_an_answer_has_the_energy_of_an_input_where_the_device_counts_it():
+    spent = replace(timed(batch=1), energy_j=0.31, joule_per_input=0.31)
+    head, *_, row = result_lines(answered(spent), aligned)[:2]
+    assert "inputs/s  energy/input" in head
+    assert "310 mJ" in row
+    assert "energy" not in "\n".join(result_lines(answered(timed()), aligned))

@@ -1,3 +1,4 @@
+import csv
 import json
 import shutil
 from dataclasses import replace
@@ -64,6 +65,19 @@ def test_two_rounds_have_a_range(tmp_path, capsys):
         put(box, number, [latency_s] * 6)
     assert command.main(["show", "--data", str(tmp_path)]) == 0
     assert "200 ms  100 ms to 300 ms (range)" in capsys.readouterr().out
+
+
+def test_energy_has_a_column_only_on_a_device_that_counts_it(tmp_path, capsys):
+    put(machine(tmp_path, "silent"), 0, [0.1] * 6)
+    put(machine(tmp_path, "telling"), 0, [0.1] * 10, energy_j=0.31)  # one call a sample, one second in all
+    assert command.main(["show", "--data", str(tmp_path)]) == 0
+    silent, telling = capsys.readouterr().out.split("telling")
+    assert "energy/input" not in silent
+    assert "inputs/s  energy/input  rounds" in telling
+    assert "10        310 mJ       1" in telling
+    assert command.main(["show", "--csv", "--data", str(tmp_path)]) == 0
+    rows = {row["machine"]: row for row in csv.DictReader(capsys.readouterr().out.splitlines())}
+    assert (rows["telling"]["energy_j"], rows["silent"]["energy_j"]) == ("0.31", "")
 
 
 def counted(model, batch, home, **changed):
