@@ -13,7 +13,7 @@ from measure.domain.statistics import FEWEST_MODELS, Estimate, order_statistic_r
 from measure.domain.values import PREFIXES, SPACE, prefix_step, significant
 from report.markdown import MISSING, Markup, Prose, escape, quoted
 
-PREFIXED = ("s", "B", "B/s", "FLOP", "FLOP/s", "OP", "OP/s", "W", "J", "Hz")
+PREFIXED = ("s", "B", "B/s", "FLOP", "FLOP/s", "OP", "OP/s", "W", "J", "J/FLOP", "J/B", "Hz")
 """The units with SI prefixes. Ratios, intensities and throughputs have none, so they compare at a glance."""
 
 MOST_SPAN = 3  # a value is missing if its interval spans a larger factor

@@ -36,10 +36,13 @@ SHOWN = shown()
 NO_KEPT_MEMORY = {
     f"utilisation.{key}" for key in ("figures.kept", "figures.sweep", "figures.throughput", "tables.gains")
 }
-NO_PAIR = {"gpus.figures.sizes"}  # of two GPUs that differ in memory alone
+LACKING = {
+    "gpus.figures.sizes",  # of two GPUs that differ in memory alone
+    "gpus.figures.efficiency", "gpus.tables.prices", "gpus.tables.joules",  # no GPU of the world counts its energy
+}  # fmt: skip
 GAPS = {
-    "everything": NO_PAIR, "a GPU at hand": NO_KEPT_MEMORY | NO_PAIR,
-    "no GPU": {"training.figures.counters", "gpus.figures.single"} | NO_PAIR,
+    "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING,
+    "no GPU": {"training.figures.counters", "gpus.figures.single"} | LACKING,
     "nothing": SHOWN.keys() - {"counting.tables.costs"},
 }  # fmt: skip
 """What cannot be shown, by what was measured."""

@@ -7,7 +7,7 @@ import pandas as pd
 
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
-from report.chapters.gpus import host, interventions, memory, traced
+from report.chapters.gpus import energy, host, interventions, memory, traced
 from report.chapters.gpus.host import Host
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Paper, published
@@ -137,6 +137,7 @@ class Gpus(Facts):
     memory: memory.OtherMemory
     interventions: interventions.Interventions
     host: Host
+    energy: energy.Energy
     few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
     calls_rank: bool  #: Operators called rank single inputs better than FLOP
     smaller_numbers_wait: bool  #: At the lower precision the GPU's work in a training step shrinks more than the step
@@ -170,6 +171,7 @@ def of(paper: Paper) -> Gpus:
         memory=other_memory,
         interventions=interventions.of(paper),
         host=of_host,
+        energy=energy.of(paper),
         few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
         calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
         smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0),

@@ -1,12 +1,15 @@
 """The tables of the chapter on GPUs that others timed."""
 
+from measure.domain.names import model_name
 from report import display
+from report.chapters.gpus import energy, host
 from report.markdown import escape, percent, si
 from report.markdown_table import NONE, known, markdown_table
-from report.paper import Paper, operator_groups, published
+from report.paper import BASE_PRECISION, Paper, operator_groups, published
 from report.paper.chips import roof_of, short_name
 from report.paper.published import SOURCE, share, typical
 from report.paper.roofs import with_cache
+from report.stats.value import Value
 
 
 @display.table
@@ -45,3 +48,42 @@ def traces(paper: Paper) -> str:
         ])  # fmt: skip
     header = "Network | Chip | On the GPU > | Idle > | Counted > | Longest | Of the time > | Of the roof >"
     return markdown_table(header, display.required(rows, SOURCE.command))
+
+
+@display.table
+def prices(paper: Paper) -> str:
+    """List what a FLOP, a byte between layers and a second cost on each GPU that reports its energy."""
+    rows = []
+    for machine in energy.machines_with_energy(paper):
+        for precision in (BASE_PRECISION, machine.lower_precision):
+            fit = energy.fit_of(machine, precision)
+            if fit.cells.number:
+                costs = [_price(value) for value in (fit.flop, fit.byte, fit.constant)]
+                ends = (fit.low, fit.high), (fit.unseen_low, fit.unseen_high)
+                ratios = [f"{low.number:.2f}–{high.number:.2f}" for low, high in ends]
+                rows.append([escape(machine.name), precision, fit.cells, *costs, *ratios])
+    header = "GPU | Precision | Cells > | FLOP > | Byte > | Constant power > | Measured ÷ fitted > | Unseen >"
+    return markdown_table(header, display.required(rows, host.COMMAND))
+
+
+def _price(value: Value) -> str:
+    """Print a price with its interval; one that may be near zero by its upper end."""
+    if value.high is not None and (value.is_missing or not value.number):
+        return f"≤ {si(value.high, value.unit, 2)}"
+    return value.interval
+
+
+@display.table
+def joules(paper: Paper) -> str:
+    """List the joules of an image by network, precision and batch size, on the GPU with the most."""
+    machine = display.required(next(iter(energy.machines_with_energy(paper)), None), host.COMMAND)
+    rows = energy.images(machine)
+    sizes = sorted(set(rows.batch))
+    columns = [(precision, size) for precision in (BASE_PRECISION, machine.lower_precision) for size in sizes]
+    found = rows.set_index(["model", "precision", "batch"]).input_j
+    lines = [
+        [escape(model_name(model)), *(known(found.get((model, *column)), si, "J", 2) for column in columns)]
+        for model in sorted(set(rows.model), key=model_name)
+    ]
+    header = " | ".join(["Network", *(f"{precision}, {size} >" for precision, size in columns)])
+    return markdown_table(header, display.required(lines))

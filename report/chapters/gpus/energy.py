@@ -1,0 +1,345 @@
+"""Joules of networks on a GPU: per image and per token, what they are spent on, and what saves them."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from math import nan
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import nnls
+
+from measure.domain.energy import EnergyRoof
+from measure.domain.models import DECODE, STORY, parse_task
+from measure.domain.names import model_name
+from measure.domain.statistics import FEWEST_MODELS
+from measure.domain.words import EAGER, INFERENCE, PEAK_KERNELS, STEP
+from report.chapters.gpus import host
+from report.facts import Facts, missing, sourced
+from report.options import measure_command
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.cells import update_byte
+from report.paper.chips import datasheet
+from report.paper.frames import highest, matching
+from report.paper.roofs import sustained
+from report.stats.correlations import Numbers, interval, weights
+from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
+
+WORK = ["flop", "byte", "time_s"]
+COLUMNS = ["model", "batch", "precision", "phase", "variant", "input_shape", *WORK, "energy_j"]
+
+
+class ImageJoules(Facts):
+    """Joules per image at one precision in eager mode, alone and in a batch."""
+
+    precision: Name  #: The precision.
+    networks: Value  #: Networks whose energy is known in the batch.
+    single_least: Value  #: The least energy of an image alone, with its network.
+    single_most: Value  #: The greatest energy of an image alone, with its network.
+    least: Value  #: The least energy of an image in the batch, with its network.
+    most: Value  #: The greatest energy of an image in the batch, with its network.
+    batched_least: Value  #: The least ratio of an image's energy alone and in the batch, with its network.
+    batched_most: Value  #: The greatest ratio of an image's energy alone and in the batch, with its network.
+    constant_single: Value  #: Share of the constant power in the fitted energy of an image alone.
+    constant: Value  #: Share of the constant power in the fitted energy of an image in the batch.
+    bytes: Value  #: Share of the bytes between layers in the fitted energy of an image in the batch.
+
+
+class Saved(Facts):
+    """Energy of an image before a change over its energy after it."""
+
+    networks: Value  #: Networks whose energy in the batch is known at both precisions.
+    lowered_least: Value  #: The least ratio of fp32 and the lower precision in the batch, with its network.
+    lowered_most: Value  #: The greatest ratio of fp32 and the lower precision in the batch, with its network.
+    lowered_single: Value  #: The ratio of fp32 and the lower precision for an image alone, of the typical network.
+    compiled: Value  #: The ratio of eager mode and compiled in the largest batch compiled, of the typical network.
+
+
+class JoulePuzzle(Facts):
+    """The two networks of the puzzle, at the lower precision in the batch."""
+
+    light: Name  #: The network with less arithmetic.
+    heavy: Name  #: The network with more arithmetic.
+    light_j: Value  #: Energy of an image in the light network.
+    heavy_j: Value  #: Energy of an image in the heavy network.
+    energy: Value  #: The light network's energy over the heavy network's.
+    flop: Value  #: The light network's FLOP over the heavy network's.
+
+
+class EnergyFit(Facts):
+    """The energy of cells in eager mode by their FLOP, their bytes between layers and their time."""
+
+    precision: Name  #: The precision of the cells.
+    cells: Value  #: Cells of inference and training behind the fit.
+    networks: Value  #: Networks behind the fit.
+    flop: Value  #: Energy of a FLOP.
+    byte: Value  #: Energy of a byte between layers, with everything that moves it.
+    constant: Value  #: The power that flows whatever runs.
+    balance: Value  #: FLOP that cost as much as a byte.
+    low: Value  #: Measured over fitted energy: one cell in twenty is lower.
+    high: Value  #: Measured over fitted energy: one cell in twenty is higher.
+    unseen_low: Value  #: The lower end for networks that the fit left out.
+    unseen_high: Value  #: The upper end for networks that the fit left out.
+    worst: Value  #: The greatest ratio of measured and fitted energy, with its network.
+    at_bandwidth: Value  #: Power of a kernel that moves bytes at this price at the measured bandwidth.
+
+
+class KernelJoules(Facts):
+    """The energy of the roof kernels above the idle power."""
+
+    idle: Value  #: Power while nothing runs.
+    base: Value  #: Energy of a FLOP at fp32.
+    lower: Value  #: Energy of a FLOP at the lower precision.
+    byte: Value  #: Energy of a byte from memory.
+    cached: Value  #: Energy of a byte from the largest cache.
+
+
+class TokenJoules(Facts):
+    """Joules per decoded token at the lower precision in eager mode."""
+
+    network: Name  #: The language model with the most batch sizes.
+    batch: Value  #: Its largest batch size.
+    single: Value  #: Energy of a token at the smallest batch size.
+    large: Value  #: Energy of a token at the largest batch size.
+
+
+class Energy(Facts):
+    device: Name  #: The GPU with the most cells whose energy is known.
+    limit: Value  #: Its power limit.
+    batch: Value  #: The batch: of the sizes above the smallest, the one with the most cells whose energy is known.
+    images: ImageJoules  # at the lower precision
+    base: ImageJoules  # at fp32
+    saved: Saved
+    puzzle: JoulePuzzle
+    fit: EnergyFit  # at the lower precision
+    fit_base: EnergyFit  # at fp32
+    kernels: KernelJoules
+    tokens: TokenJoules
+
+
+@cache
+def spent(machine: Machine) -> pd.DataFrame:
+    """Return one row per cell whose energy is known: the work of a call, its time and energy, ``input_j`` per input.
+
+    Bytes are those between layers: every operator reads its inputs and writes its outputs. A training step's energy is
+    read over whole calls and as many calls stage by stage, so its time is the mean of both.
+    """
+    inference, steps = pd.concat([machine.cells, machine.variants]), machine.steps
+    staged_s = steps.forward_s + steps.backward_s + steps.update_s
+    rows = pd.concat([
+        inference.assign(flop=inference.forward_flop, byte=inference.traffic_byte, time_s=inference.latency_s),
+        steps.assign(
+            phase=STEP, flop=steps.forward_flop + steps.backward_flop, time_s=(steps.latency_s + staged_s) / 2,
+            byte=steps.traffic_byte + steps.backward_traffic_byte + update_byte(steps),
+        ),
+    ])[COLUMNS].dropna(subset=[*WORK, "energy_j"])  # fmt: skip
+    return rows.assign(input_j=rows.energy_j / rows.batch).reset_index(drop=True)
+
+
+def machines_with_energy(paper: Paper) -> list[Machine]:
+    """Return the GPUs that report their energy, those with the most cells first."""
+    found = [machine for machine in paper.machines if machine.chip_kind == "gpu" and len(spent(machine))]
+    return sorted(found, key=lambda machine: -len(spent(machine)))
+
+
+def images(machine: Machine, precision: str | None = None, batch: Any = None, variant: str = EAGER) -> pd.DataFrame:
+    """Return the cells of inference with images, at one precision and batch size or all."""
+    rows = matching(spent(machine), phase=INFERENCE, variant=variant, precision=precision, batch=batch)
+    return rows[rows.input_shape.str.count("x") == 2]
+
+
+def batches(machine: Machine) -> tuple[Any, Any]:
+    """Return the smallest batch size, and of the others the one with the most cells; None if there is none."""
+    counts = images(machine).batch.value_counts().sort_index()
+    others = counts[1:]
+    return min(counts.index, default=None), others[others == others.max()].index.max() if len(others) else None
+
+
+@dataclass(frozen=True)
+class FittedEnergy:
+    """The fit of some cells. ``draws`` (resamples, 3) are the prices of FLOP, byte and second for resampled networks;
+    ``ratios`` (cells) are measured over fitted energies, ``unseen`` those by a fit to all other networks.
+    """
+
+    roof: EnergyRoof
+    rows: pd.DataFrame
+    draws: Numbers
+    ratios: Numbers
+    unseen: Numbers
+
+    def parts(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the shares of FLOP, bytes and time (``WORK``) in the fitted energy of some rows."""
+        joules = rows[WORK] * [self.roof.joule_per_flop, self.roof.joule_per_byte, self.roof.constant_w]
+        return joules.div(joules.sum(axis=1), axis=0)
+
+
+def solve(work: Numbers, weight: Numbers) -> Numbers:
+    """Return the prices (3) of FLOP, byte and second, none below 0, with the least squares of relative errors.
+
+    ``work`` (cells, 3) is the cells' work over their joules; ``weight`` (cells) counts each cell.
+    """
+    scale, root = work.max(axis=0), np.sqrt(weight)
+    found: Numbers = nnls(work / scale * root[:, None], root)[0] / scale
+    return found
+
+
+@cache
+def fitted(machine: Machine, precision: str) -> FittedEnergy | None:
+    """Fit the energy of the cells in eager mode at a precision; None below six networks."""
+    rows = matching(spent(machine), precision=precision, variant=EAGER)
+    if rows.model.nunique() < FEWEST_MODELS:
+        return None
+    work = rows[WORK].to_numpy(float) / rows[["energy_j"]].to_numpy(float)
+    once, unseen = np.ones(len(rows)), np.empty(len(rows))
+    for model in rows.model.unique():
+        is_out = (rows.model == model).to_numpy()
+        unseen[is_out] = 1 / (work[is_out] @ solve(work[~is_out], once[~is_out]))
+    draws = np.array([solve(work, weight) for weight in weights(tuple(rows.model)).T])
+    prices = solve(work, once)
+    return FittedEnergy(EnergyRoof(*prices.tolist()), rows, draws, 1 / (work @ prices), unseen)
+
+
+def efficiencies(machine: Machine) -> pd.DataFrame:
+    """Return one row per cell of one image or of the batch: ``flop_per_j`` and the ``intensity`` layer by layer."""
+    smallest, usual = batches(machine)
+    rows = images(machine)
+    rows = rows.assign(
+        name=rows.model.map(model_name), intensity=rows.flop / rows.byte, flop_per_j=rows.flop / rows.energy_j,
+        inputs=rows.batch.map({smallest: "one image", usual: "a batch"}),
+    )  # fmt: skip
+    return rows.dropna(subset="inputs")
+
+
+def arch(machine: Machine, precision: str, intensities: pd.Series) -> pd.DataFrame | None:
+    """Return the FLOP that a joule buys at the speed of the roof, by the fit; None without a fit or a roof."""
+    fit, roof = fitted(machine, precision), machine.roof(precision)
+    if fit is None or roof is None:
+        return None
+    bought = fit.roof.attainable(intensities, roof.attainable(intensities))
+    return pd.DataFrame({"intensity": intensities, "flop_per_j": bought})
+
+
+def of(paper: Paper) -> Energy:
+    if not (machines := machines_with_energy(paper)):
+        return missing(Energy)
+    machine = machines[0]
+    lower, printed = machine.lower_precision, datasheet(paper.chips, machine.environment.name).power_w
+    facts = Energy(
+        Name(machine.name), exact(machine.environment.power_limit_w or printed.max(), "W"),
+        exact(batches(machine)[1]), _images(machine, lower), _images(machine, BASE_PRECISION), _saved(machine),
+        _puzzle(machine), fit_of(machine, lower), fit_of(machine, BASE_PRECISION), _kernels(machine), _tokens(machine),
+    )  # fmt: skip
+    return sourced(facts, Source(f"machines/{machine.folder}/samples.csv", "energy_j, eager", host.COMMAND))
+
+
+def _images(machine: Machine, precision: str) -> ImageJoules:
+    smallest, usual = batches(machine)
+    single, large = images(machine, precision, smallest), images(machine, precision, usual)
+    if usual is None or single.empty or large.empty:
+        return missing(ImageJoules)
+    shares = [Value(None, "%")] * 3
+    if fit := fitted(machine, precision):
+        alone, together = fit.parts(single), fit.parts(large)
+        shares = [median_of(each, "%") for each in (alone.time_s, together.time_s, together.byte)]
+    ends = [_ends(_joules(single), "J"), _ends(_joules(large), "J"), _ends(_joules(single) / _joules(large))]
+    return ImageJoules(
+        Name(precision), count_of(len(large), "networks"), *(value for pair in ends for value in pair), *shares
+    )  # fmt: skip
+
+
+def _joules(rows: pd.DataFrame) -> pd.Series:
+    return rows.set_index("model").input_j
+
+
+def _ends(values: pd.Series, unit: str = "") -> tuple[Value, Value]:
+    return extremes(values.rename(model_name), unit, fewest=2)
+
+
+def _saved(machine: Machine) -> Saved:
+    lower = machine.lower_precision
+    single, batched = (
+        _joules(images(machine, BASE_PRECISION, batch)) / _joules(images(machine, lower, batch))
+        for batch in batches(machine)
+    )
+    compiled = images(machine, lower, variant="compile")
+    compiled = matching(compiled, batch=compiled.batch.max())
+    fused = median_of(_joules(images(machine, lower, compiled.batch.max())) / _joules(compiled))
+    command = measure_command("--device cuda --sections inference --variants eager compile")
+    source = Source(f"machines/{machine.folder}/samples.csv", "energy_j, compile over eager", command)
+    return Saved(
+        count_of(batched.count(), "networks"), *_ends(batched), median_of(single), replace(fused, source=source)
+    )  # fmt: skip
+
+
+def _puzzle(machine: Machine) -> JoulePuzzle:
+    rows = images(machine, machine.lower_precision, batches(machine)[1]).set_index("model")
+    if not set(STORY) <= set(rows.index):
+        return missing(JoulePuzzle)
+    light, heavy = (rows.loc[model] for model in STORY)
+    return JoulePuzzle(
+        *(Name(model_name(model)) for model in STORY), exact(light.input_j, "J"), exact(heavy.input_j, "J"),
+        exact(light.input_j / heavy.input_j), exact(light.flop / heavy.flop),
+    )  # fmt: skip
+
+
+def fit_of(machine: Machine, precision: str) -> EnergyFit:
+    fit, roof = fitted(machine, precision), machine.roof(precision)
+    if fit is None:
+        return missing(EnergyFit)
+    networks, of_draws = fit.rows.model.nunique(), fit.draws.T
+    balances = np.divide(of_draws[1], of_draws[0], out=np.full(len(fit.draws), np.inf), where=of_draws[0] > 0)
+    bandwidth = roof.bandwidth_byte_per_s if roof else nan
+
+    def value(number: float | None, draws: Numbers, unit: str) -> Value:
+        return Value(number, unit, *interval(draws, networks), networks)
+
+    flop, byte, constant = fit.roof.joule_per_flop, fit.roof.joule_per_byte, fit.roof.constant_w
+    ends = np.quantile([fit.ratios, fit.unseen], [0.05, 0.95], axis=1).T.ravel().tolist()
+    _, worst = extremes(pd.Series(fit.ratios, fit.rows.model.map(model_name)).groupby(level=0).max())
+    return EnergyFit(
+        Name(precision), count_of(len(fit.rows), "cells"), count_of(networks, "networks"),
+        value(flop, of_draws[0], "J/FLOP"), value(byte, of_draws[1], "J/B"), value(constant, of_draws[2], "W"),
+        value(fit.roof.balance_flop_per_byte if flop else None, balances, "FLOP/B"),
+        *(Value(end, count=len(fit.rows), counted="cells") for end in ends), worst,
+        value(constant + byte * bandwidth, of_draws[2] + of_draws[1] * bandwidth, "W"),
+    )  # fmt: skip
+
+
+def _kernels(machine: Machine) -> KernelJoules:
+    """Divide the energy of each fastest kernel above the idle power by its work."""
+    rows = machine.roof_measurements.astype({"energy_j": float}).dropna(subset="energy_j")
+    command = measure_command("--device cuda --sections roofs")
+    source = Source(f"machines/{machine.folder}/roofs.csv", "energy_j", command)
+    idle = matching(rows, roof_kernel="idle")
+    if idle.empty:
+        return sourced(missing(KernelJoules), source)
+    idle_w = float((idle.energy_j / idle.latency_s).median())
+
+    def price(found: pd.DataFrame, work: str, unit: str) -> Value:
+        if found.empty:
+            return Value(None, unit)
+        row = highest(found, f"{work}_per_s")
+        return exact((row.energy_j - idle_w * row.latency_s) / row[work], unit)
+
+    peaks, levels = sustained(rows, PEAK_KERNELS), [[*level.kernels.values()] for level in machine.levels[:-3:-1]]
+    streams = [pd.DataFrame(level, columns=rows.columns).dropna(subset="energy_j") for level in (*levels, [], [])]
+    facts = KernelJoules(
+        exact(idle_w, "W"),
+        *(price(matching(peaks, precision=of), "flop", "J/FLOP") for of in (BASE_PRECISION, machine.lower_precision)),
+        *(price(each, "byte", "J/B") for each in streams[:2]),
+    )  # fmt: skip
+    return sourced(facts, source)
+
+
+def _tokens(machine: Machine) -> TokenJoules:
+    rows = matching(spent(machine), phase=INFERENCE, variant=EAGER, precision=machine.lower_precision)
+    tasks = [parse_task(model) for model in rows.model]
+    rows = rows[np.array([task is not None and task.phase == DECODE for task in tasks], dtype=bool)]
+    if rows.empty:
+        return missing(TokenJoules)
+    network = rows.model.value_counts().idxmax()
+    rows = matching(rows, model=network).sort_values("batch")
+    return TokenJoules(
+        Name(model_name(network)), exact(rows.batch.iloc[-1]), exact(rows.input_j.iloc[0], "J"),
+        exact(rows.input_j.iloc[-1], "J"),
+    )  # fmt: skip
