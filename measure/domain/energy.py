@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from measure.domain.statistics import Estimate, estimate_rounds
 
-LEAST_S = 0.8
-"""The least time of the calls behind a cell's energy: eight steps of NVML's counter, which is off by up to one at each
+LEAST_S = 0.7
+"""The least time of the calls behind a cell's energy: seven steps of NVML's counter, which is off by up to one at each
 end of a round."""
 
 

@@ -80,7 +80,6 @@ class EnergyFit(Facts):
     high: Value  #: Measured over fitted energy: one cell in twenty is higher.
     unseen_low: Value  #: The lower end for networks that the fit left out.
     unseen_high: Value  #: The upper end for networks that the fit left out.
-    worst: Value  #: The greatest ratio of measured and fitted energy, with its network.
     at_bandwidth: Value  #: Power of a kernel that moves bytes at this price at the measured bandwidth.
 
 
@@ -277,7 +276,7 @@ def _puzzle(machine: Machine) -> JoulePuzzle:
         return missing(JoulePuzzle)
     light, heavy = (rows.loc[model] for model in STORY)
     return JoulePuzzle(
-        *(Name(model_name(model)) for model in STORY), exact(light.input_j, "J"), exact(heavy.input_j, "J"),
+        Name(model_name(STORY[0])), Name(model_name(STORY[1])), exact(light.input_j, "J"), exact(heavy.input_j, "J"),
         exact(light.input_j / heavy.input_j), exact(light.flop / heavy.flop),
     )  # fmt: skip
 
@@ -291,16 +290,19 @@ def fit_of(machine: Machine, precision: str) -> EnergyFit:
     bandwidth = roof.bandwidth_byte_per_s if roof else nan
 
     def value(number: float | None, draws: Numbers, unit: str) -> Value:
-        return Value(number, unit, *interval(draws, networks), networks)
+        least, most = interval(draws, networks)
+        return Value(number, unit, least, most, networks)
 
     flop, byte, constant = fit.roof.joule_per_flop, fit.roof.joule_per_byte, fit.roof.constant_w
-    ends = np.quantile([fit.ratios, fit.unseen], [0.05, 0.95], axis=1).T.ravel().tolist()
-    _, worst = extremes(pd.Series(fit.ratios, fit.rows.model.map(model_name)).groupby(level=0).max())
+    low, high, unseen_low, unseen_high = (
+        Value(float(end), count=len(fit.rows), counted="cells")
+        for ratios in (fit.ratios, fit.unseen)
+        for end in np.quantile(ratios, [0.05, 0.95])
+    )
     return EnergyFit(
         Name(precision), count_of(len(fit.rows), "cells"), count_of(networks, "networks"),
         value(flop, of_draws[0], "J/FLOP"), value(byte, of_draws[1], "J/B"), value(constant, of_draws[2], "W"),
-        value(fit.roof.balance_flop_per_byte if flop else None, balances, "FLOP/B"),
-        *(Value(end, count=len(fit.rows), counted="cells") for end in ends), worst,
+        value(fit.roof.balance_flop_per_byte if flop else None, balances, "FLOP/B"), low, high, unseen_low, unseen_high,
         value(constant + byte * bandwidth, of_draws[2] + of_draws[1] * bandwidth, "W"),
     )  # fmt: skip
 
