@@ -159,3 +159,14 @@ def test_without_energy_nothing_is_printed():
     for without in (world(), nothing()):
         found = energy.of(without)
         assert all(value.is_missing for _, value, _ in facts.entries("", found))
+
+
+def test_the_batch_is_the_size_with_most_cells():
+    machine = gpu()
+    large = machine.cells[machine.cells.batch == 8]
+    few, all_of = (
+        replace(machine, cells=pd.concat([machine.cells, rows]))
+        for rows in (large[:3].assign(batch=64), large.assign(batch=64))
+    )
+    assert (energy.batches(few), energy.batches(all_of)) == ((1, 8), (1, 64))
+    assert energy.batches(replace(machine, cells=machine.cells[:0])) == (None, None)
