@@ -18,6 +18,8 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.traces import read_trace, trace_names
 from measure.domain import records
 from measure.domain.workload_records import Workload
+from report.chapters.gpus import energy
+from report.paper import load
 
 pytestmark = pytest.mark.slow
 
@@ -184,6 +186,16 @@ def test_a_call_takes_the_energy_of_its_kernels(tmp_path):
             assert sample.energy_j - SLOW.idle_w * period_s == pytest.approx(kernels_j, rel=0.05)
             assert (sample.clock_hz, sample.throttle) == (1785e6, "power cap")
     assert all("capped" in row.flags.split(";") for row in folder.rows(records.Run))
+
+
+def test_the_prices_of_its_energy_come_back_from_the_cells_of_networks(tmp_path):
+    models = ("alexnet", "squeezenet1_0", "mobilenet_v2", "resnet18", "shufflenet_v2_x1_0", "vgg11")
+    flags = ["--sections", "workload", "inference", "--batch-sizes", 8, 64]  # so large that the host takes no time
+    measure("slow", tmp_path, *flags, models=models, rounds=1)
+    found = energy.fit_of(load(tmp_path).machine("gpu"), "fp32")
+    assert (found.networks.number, found.cells.number) == (6, 12)
+    prices = found.flop.number, found.byte.number, found.constant.number
+    assert prices == pytest.approx((SLOW.joule_per_flop("fp32"), SLOW.joule_per_byte, SLOW.idle_w), rel=0.05)
 
 
 def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):

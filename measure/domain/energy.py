@@ -63,6 +63,11 @@ class RoundEnergy(NamedTuple):
         return cls(*map(sum, zip(*read, strict=True))) if read else None
 
 
+def mean_time(rounds: Sequence[RoundEnergy]) -> float:
+    """Return the mean time (s) of the calls whose energy was read."""
+    return sum(each.time_s for each in rounds) / sum(each.calls for each in rounds)
+
+
 def estimate_energy(rounds: Sequence[RoundEnergy]) -> Estimate | None:
     """Return the energy (J) of one call: all joules over all calls, with the interval between rounds.
 

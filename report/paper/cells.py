@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from measure.domain.cell import Cell
-from measure.domain.energy import estimate_energy
+from measure.domain.energy import estimate_energy, mean_time
 from measure.domain.latency import CellSample, group_rounds, launch_bound
 from measure.domain.records import CELL
 from measure.domain.roofs import Roofline
@@ -27,7 +27,7 @@ from report.paper.roofs import TIMES
 RoofOf = Callable[[str], Roofline | None]  # a machine's roof at a precision
 CELL_COLUMNS = list(CELL)
 INFERENCE_CELL = ["model", "batch", "precision"]  # the key of a machine's cells of inference in eager mode
-ENERGY = ["energy_j", "energy_low_j", "energy_high_j"]  # of one call, and the ends of its interval
+ENERGY = ["energy_j", "energy_low_j", "energy_high_j", "energy_s"]  # of one call: energy, its interval, its mean time
 SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]  # a ratio over eager mode and the ends of its interval
 STEP_CELL = [column for column in CELL if column != "phase"]  # a step and its stages are one cell of training
 TIME_RATIO = ["time_ratio", "time_ratio_low", "time_ratio_high"]
@@ -41,15 +41,19 @@ MEMORY_PARTS = {
 def merge_runs(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """One row per cell: its decisive round, with the number of ``rounds`` with a result and a call's energy (J).
 
-    ``flags`` are the cell's, joined by ``;``. Rules: ``measure.domain.latency.Rounds``. The energy is NaN if unknown.
+    ``flags`` are the cell's, joined by ``;``. Rules: ``measure.domain.latency.Rounds``. ``energy_s`` is the mean time
+    of the calls behind the energy: the pauses of a busy host use energy, and the median leaves them out.
     """
     flagged = runs.assign(flags=runs["flags"].astype(object).fillna(""))
     timed = samples[[*CellSample._fields]].itertuples(index=False, name=None)
     found: list[Any] = list(group_rounds(each(flagged), starmap(CellSample, timed)).values())
     cells = runs.loc[[rounds.deciding.Index for rounds in found]].drop(columns=["round", "flags"])
     cells["rounds"] = [len(rounds.latencies) for rounds in found]
-    energies = (estimate_energy(rounds.energies) for rounds in found)
-    spent = [(each.median, each.low, each.high) if each else (None,) * 3 for each in energies]
+    energies = [estimate_energy(rounds.energies) for rounds in found]
+    spent = [
+        (each.median, each.low, each.high, mean_time(rounds.energies)) if each else [None] * len(ENERGY)
+        for each, rounds in zip(energies, found, strict=True)
+    ]
     cells[ENERGY] = pd.DataFrame(spent, cells.index, ENERGY, dtype=float)
     cells["flags"] = pd.Series([";".join(sorted(rounds.flags)) for rounds in found], cells.index, dtype=object)
     return cells.reset_index(drop=True)

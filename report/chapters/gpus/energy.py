@@ -13,7 +13,7 @@ from measure.domain.energy import EnergyRoof
 from measure.domain.models import DECODE, STORY, parse_task
 from measure.domain.names import model_name
 from measure.domain.statistics import FEWEST_MODELS
-from measure.domain.words import EAGER, INFERENCE, PEAK_KERNELS, STEP
+from measure.domain.words import EAGER, INFERENCE, PEAK_KERNELS, STEP, STREAM_ARRAYS
 from report.chapters.gpus import host
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
@@ -126,9 +126,9 @@ def spent(machine: Machine) -> pd.DataFrame:
     inference, steps = pd.concat([machine.cells, machine.variants]), machine.steps
     staged_s = steps.forward_s + steps.backward_s + steps.update_s
     rows = pd.concat([
-        inference.assign(flop=inference.forward_flop, byte=inference.traffic_byte, time_s=inference.latency_s),
+        inference.assign(flop=inference.forward_flop, byte=inference.traffic_byte, time_s=inference.energy_s),
         steps.assign(
-            phase=STEP, flop=steps.forward_flop + steps.backward_flop, time_s=(steps.latency_s + staged_s) / 2,
+            phase=STEP, flop=steps.forward_flop + steps.backward_flop, time_s=(steps.energy_s + staged_s) / 2,
             byte=steps.traffic_byte + steps.backward_traffic_byte + update_byte(steps),
         ),
     ])[COLUMNS].dropna(subset=[*WORK, "energy_j"])  # fmt: skip
@@ -308,7 +308,7 @@ def fit_of(machine: Machine, precision: str) -> EnergyFit:
 
 
 def _kernels(machine: Machine) -> KernelJoules:
-    """Divide the energy of each fastest kernel above the idle power by its work."""
+    """Divide the energy above the idle power by the work, for the fastest kernels whose energy was read."""
     rows = machine.roof_measurements.astype({"energy_j": float}).dropna(subset="energy_j")
     command = measure_command("--device cuda --sections roofs")
     source = Source(f"machines/{machine.folder}/roofs.csv", "energy_j", command)
@@ -323,12 +323,12 @@ def _kernels(machine: Machine) -> KernelJoules:
         row = highest(found, f"{work}_per_s")
         return exact((row.energy_j - idle_w * row.latency_s) / row[work], unit)
 
-    peaks, levels = sustained(rows, PEAK_KERNELS), [[*level.kernels.values()] for level in machine.levels[:-3:-1]]
-    streams = [pd.DataFrame(level, columns=rows.columns).dropna(subset="energy_j") for level in (*levels, [], [])]
+    peaks, streams = sustained(rows, PEAK_KERNELS), sustained(rows, STREAM_ARRAYS)
+    levels = [streams[streams["size"].between(each.first_byte, each.last_byte)] for each in machine.levels[:-3:-1]]
     facts = KernelJoules(
         exact(idle_w, "W"),
         *(price(matching(peaks, precision=of), "flop", "J/FLOP") for of in (BASE_PRECISION, machine.lower_precision)),
-        *(price(each, "byte", "J/B") for each in streams[:2]),
+        *(price(each, "byte", "J/B") for each in (*levels, streams[:0], streams[:0])[:2]),
     )  # fmt: skip
     return sourced(facts, source)
 

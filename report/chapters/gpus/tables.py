@@ -67,8 +67,8 @@ def prices(paper: Paper) -> str:
 
 
 def _price(value: Value) -> str:
-    """Print a price with its interval; one that may be near zero by its upper end."""
-    if value.high is not None and (value.is_missing or not value.number):
+    """Print a price with its interval; of one that may be near zero, the upper end."""
+    if value.high is not None and (value.is_missing or not value.low):
         return f"≤ {si(value.high, value.unit, 2)}"
     return value.interval
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from measure.domain.energy import EnergyRoof, RoundEnergy, estimate_energy
+from measure.domain.energy import EnergyRoof, RoundEnergy, estimate_energy, mean_time
 
 ROOF = EnergyRoof(1e-11, 2e-10, 150.0)
 """10 pJ/FLOP, 200 pJ/B and 150 W."""
@@ -38,6 +38,7 @@ def test_the_energy_of_a_call_is_all_joules_over_all_calls():
     one, other = RoundEnergy(10, 20.0, 0.5), RoundEnergy(30, 120.0, 1.5)  # 2 J and 4 J a call
     found = estimate_energy([one, other])
     assert (found.median, found.low, found.high) == (3.5, None, None)
+    assert mean_time([one, other]) == 2 / 40
     assert estimate_energy([one]) is None  # half a second is five steps of NVML's counter
     assert estimate_energy([]) is None
     # Between three rounds that agree the interval has no width; 2 J and 4 J lie within that of rounds which differ

@@ -9,7 +9,10 @@ from helpers.small_network import network as small
 
 import measure
 from measure.domain.roofs import Roof
+from measure.machine.sensors import Conditions
 from measure.roofs.roofs import KernelTiming
+from measure.timing.sampling import Timing
+from measure.timing.stopwatch import TimedSample
 from measure.verbs import model
 from measure.verbs.answer import heading, result_lines
 from measure.verbs.terminal import aligned
@@ -38,6 +41,16 @@ def test_a_network_at_hand_is_counted_timed_and_left_as_it_was():
     assert repr(found.layer_table) == str(found.layer_table)
     named = measure.model(torch.nn.Bilinear(8, 8, 4), {"input1": torch.rand(2, 8), "input2": torch.rand(2, 8)})
     assert named.layers[0].parameter_count == 4 * 8 * 8 + 4
+
+
+@pytest.mark.usefixtures("roof")
+def test_a_network_at_hand_has_the_energy_that_the_device_counts(monkeypatch):
+    samples = tuple(TimedSample(0.1) for _ in range(6))  # of two calls each: 1.2 s
+    for energy_j, expected in ((2.0, (2.0, 0.5)), (None, (None, None))):
+        timing = Timing(2, samples, conditions=Conditions(energy_j=energy_j))
+        monkeypatch.setattr(model, "sample", lambda *_, timing=timing: timing)
+        (cell,) = measure.model(*small(4)).cells
+        assert (cell.timed.energy_j, cell.timed.joule_per_input) == expected
 
 
 @pytest.mark.usefixtures("roof")

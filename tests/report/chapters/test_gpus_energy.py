@@ -35,7 +35,7 @@ def gpu(noise: float = 0.0, seed: int = 1) -> Machine:
             about |= {"status": "ok", "flags": ""}
             for batch in (1, 8):
                 flop, byte, time_s = work(number, batch)
-                spent = {"batch": batch, "phase": "inference", "latency_s": time_s}
+                spent = {"batch": batch, "phase": "inference", "energy_s": time_s}
                 counts = {"forward_flop": flop, "traffic_byte": byte}
                 energy_j = cost(precision, flop, byte, time_s) * np.exp(draw.normal(0, noise))
                 cells.append(about | spent | counts | {"energy_j": energy_j})
@@ -45,7 +45,7 @@ def gpu(noise: float = 0.0, seed: int = 1) -> Machine:
             counts |= {"parameter_byte": 2.0, "momentum_byte": 2.0, "gradient_byte": 2.0}
             # Half of the calls take 2 times, as a whole, and half 4 times: 3 in the mean. The update moves 5 x 2 B.
             energy_j = cost(precision, 2 * flop, 2 * byte + 10, 3 * time_s) * np.exp(draw.normal(0, noise))
-            steps.append(about | {"batch": 4, "latency_s": 2 * time_s, "energy_j": energy_j} | stages | counts)
+            steps.append(about | {"batch": 4, "energy_s": 2 * time_s, "energy_j": energy_j} | stages | counts)
     tables_of = {"cells": pd.DataFrame(cells), "steps": pd.DataFrame(steps), "variants": pd.DataFrame(cells)[:0]}
     return replace(world().machine("gpu"), **tables_of)
 
@@ -79,7 +79,7 @@ def test_noise_leaves_the_prices_within_their_intervals():
 
 def test_a_price_is_never_below_zero():
     machine = gpu()
-    cells = machine.cells.assign(energy_j=machine.cells.latency_s * 100 - machine.cells.forward_flop * 1e-13)
+    cells = machine.cells.assign(energy_j=machine.cells.energy_s * 100 - machine.cells.forward_flop * 1e-13)
     fit = energy.fitted(replace(machine, cells=cells, steps=machine.steps[:0]), "fp32")
     assert fit.roof.joule_per_flop == 0 <= fit.draws.min()
 
@@ -125,17 +125,19 @@ def test_compiled_networks_and_tokens():
 def test_roof_kernels_pay_above_the_idle_power():
     empty = dict.fromkeys(world().machine("gpu").roof_measurements.columns) | {"pace": "sustained"}
     rows = pd.DataFrame([
-        empty | {"roof_kernel": kernel, "precision": precision, "flop": flop, "byte": byte, "latency_s": time_s}
-        | {"energy_j": energy_j, "flop_per_s": flop / time_s, "byte_per_s": byte / time_s}
-        for kernel, precision, flop, byte, time_s, energy_j in (
-            ("idle", "fp32", 0, 0, 2.0, 200.0),  # 100 W
-            ("matmul", "fp32", 1e12, 0, 0.02, 12.0), ("matmul", "bf16", 1e13, 0, 0.02, 12.0),
-            ("fma", "fp32", 1e12, 0, 0.04, 50.0),  # slower
-            ("stream_read", "fp32", 0, 1e9, 1e-3, 0.3), ("stream_read", "fp32", 0, 1e9, 2e-4, 0.03),
+        empty | {"roof_kernel": kernel, "precision": precision, "size": size, "flop": flop, "byte": byte}
+        | {"latency_s": time_s, "energy_j": energy_j, "flop_per_s": flop / time_s, "byte_per_s": byte / time_s}
+        for kernel, precision, size, flop, byte, time_s, energy_j in (
+            ("idle", "fp32", 10, 0, 0, 2.0, 200.0),  # 100 W
+            ("matmul", "fp32", 64, 1e12, 0, 0.02, 12.0), ("matmul", "bf16", 64, 1e13, 0, 0.02, 12.0),
+            ("fma", "fp32", 64, 1e12, 0, 0.04, 50.0),  # slower
+            ("stream_read", "fp32", 9000, 0, 1e9, 1e-3, 0.3), ("stream_read", "fp32", 20, 0, 1e9, 2e-4, 0.03),
+            ("stream_read", "fp32", 10, 0, 1e9, 1e-4, None),  # the fastest, of unknown energy
+            ("stream_read", "fp32", 300, 0, 1e9, 2e-4, 0.05),  # between the levels
         )
     ])  # fmt: skip
-    memory, cached = (MemoryLevel(name, 1, 2, {"read": rows.iloc[at]}) for name, at in (("memory", 4), ("L2", 5)))
-    found = energy.of(paper(replace(gpu(), roof_measurements=rows, levels=(cached, memory)))).kernels
+    levels = MemoryLevel("L2", 8, 64, {}), MemoryLevel("memory", 1000, 9000, {})
+    found = energy.of(paper(replace(gpu(), roof_measurements=rows, levels=levels))).kernels
     # (12 - 100 x 0.02) J for 1 and 10 TFLOP, (0.3 - 0.1) J and (0.03 - 0.02) J for 1 GB
     prices = [value.number for value in (found.idle, found.base, found.lower, found.byte, found.cached)]
     assert prices == pytest.approx([100, 10e-12, 1e-12, 200e-12, 10e-12])
