@@ -26,7 +26,7 @@ from measure.published.records import PublishedTiming
 DATA, RUNS, ROOFS = Path("data"), "data/machines/box/runs.csv", "data/machines/box/roofs.csv"
 CPU, GPU, MODELS = "data/machines/example-cpu", "data/machines/example-gpu", "data/workload/models.csv"
 RUN = "e1,alexnet,1,fp32,inference,eager,ok,,2026-01-01T00:00:00+00:00,,,,,0,,,,"
-ROOF = "e1,matmul,fp32,8,1024,768,ok,,0.5,0.4,0.6,6,sustained,,,,,,"
+ROOF = "e1,matmul,fp32,8,1024,768,ok,,0.5,0.4,0.6,6,sustained,,,,,,,,,,"
 SAMPLE = "gpu-1,lean,1,fp32,inference,eager,0,1,0,0,,,,,,,"
 BEAD = "src,a.csv,Bead 2,inference,resnet50,8,224,fp32,,contiguous,,2.4,12.4,0.02,,,40,400,no,yes,mean,"
 FILE = put("file", b"")

@@ -47,9 +47,12 @@ OTHER = {
     "predict-json": {
         "arithmetic", "memory", "fitted", "scaled", "datasheet", "served", "parameter", "least", "expected", "most",
     },
-    "trace-json": {"arithmetic", "memory", "compare", "a", "b", "name", "share", "a_s", "b_s"},
+    "trace-json": {
+        "arithmetic", "memory", "cache", "compare", "a", "b", "name", "share", "a_s", "b_s", "transfer_s", "wait_s",
+        "unmatched_s",
+    },
 }  # fmt: skip
-"""Words of a section that are values, or keys of two compared traces."""
+"""Words of a section that are values, or keys of two compared traces, or of several ranks."""
 
 
 def keys(value):
