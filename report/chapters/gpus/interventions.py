@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from measure.domain.advice import CHANNELS_LAST, COMPILE
+from measure.domain.names import model_name
+from measure.domain.trace_records import LAYOUT as CONVERSION
+from measure.domain.words import EAGER, INFERENCE
 from report.chapters.gpus import calls, host, memory
 from report.facts import Facts, missing, sourced
-from report.paper import BASE_PRECISION, Machine, Paper, published
+from report.paper import BASE_PRECISION, Machine, Paper, operator_groups, published
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
-from report.stats.value import Name, Source, Value, count_of, exact
+from report.stats.value import Name, Source, Value, count_of, exact, extremes
 
 CUDA_GRAPH = "cuda_graph"
 BITS, MEMORY, COMPILED, LAYOUT, GRAPH = "bits ÷ 2", "memory", "compiled", "layout", "graph"
@@ -46,6 +49,7 @@ class Interventions(Facts):
     normalisation: Value  #: Gain of normalisations from half the bits.
     example: Name  #: The network with the largest share of depthwise convolutions and normalisations.
     share: Value  #: Share of its kernels' time at the lower precision in these two kinds.
+    converted: Value  #: The largest share of a network's kernels' time in layout conversions at the lower precision.
 
 
 class Grid(NamedTuple):
@@ -58,7 +62,10 @@ class Grid(NamedTuple):
 
 @cache
 def recorded(paper: Paper) -> pd.DataFrame:
-    """Return one row per network, precision and kind of layer on the GPU at hand: its time and kernels in a pass."""
+    """Return one row per network, precision and kind of layer on the GPU at hand: its time and kernels in a pass.
+
+    The layout conversions within layers are a kind of their own.
+    """
     machine = paper.machine("gpu")
     found = [
         calls.of_step(one).groupby(["network", "kind"], as_index=False)[["time_s", "kernels"]].sum()
@@ -66,8 +73,23 @@ def recorded(paper: Paper) -> pd.DataFrame:
         for one in calls.recordings(paper)
         if machine and one.source == f"machines/{machine.folder}"
     ]  # fmt: skip
-    none = pd.DataFrame(columns=[*SIDE, "kind", "kernels", "time_s"]).astype({"time_s": float})
-    return pd.concat(found, ignore_index=True) if found else none
+    if not found:
+        return pd.DataFrame(columns=[*SIDE, "kind", "kernels", "time_s"]).astype({"time_s": float})
+    rows = pd.concat(found, ignore_index=True)
+    rows = rows.merge(_conversions(paper), on=[*SIDE, "kind"], how="left").fillna({"conversion_s": 0.0})
+    converted = rows[rows.conversion_s > 0].assign(kind=CONVERSION, kernels=0, time_s=lambda each: each.conversion_s)
+    return pd.concat([rows.assign(time_s=rows.time_s - rows.conversion_s), converted], ignore_index=True)
+
+
+def _conversions(paper: Paper) -> pd.DataFrame:
+    """Return one row per network, precision and kind of layer: the time of the layout conversions in a pass."""
+    machine = paper.machine("gpu")
+    assert machine
+    times = matching(machine.operators, variant=EAGER, phase=INFERENCE)
+    rows = operator_groups.without_conversions(operator_groups.with_groups(times, paper.layers), machine.kernels)
+    rows = rows[rows.group == CONVERSION].rename(columns={"layer_kind": "kind", "time_s": "conversion_s"})
+    rows = rows.assign(network=rows.model.map(model_name), batch="batch " + rows.batch.astype(str))
+    return rows.groupby([*SIDE, "kind"], as_index=False).conversion_s.sum()
 
 
 @cache
@@ -75,7 +97,7 @@ def table(paper: Paper) -> Grid:
     machine, best = paper.machine("gpu"), published.best_timed(paper.published)
     pair, rows = memory.memories(paper), recorded(paper)
     is_seen = rows.time_s >= SEEN * rows.groupby(SIDE).time_s.transform("sum")
-    kinds = rows[is_seen].groupby("kind").time_s.sum().sort_values(ascending=False).index
+    kinds = rows[is_seen & (rows.kind != CONVERSION)].groupby("kind").time_s.sum().sort_values(ascending=False).index
     faster = f"{MEMORY} × {pair.bandwidth:.2f}" if pair else MEMORY
     own, batches = (_whole(machine), _batches(machine)) if machine else ("", [])
     others = f"networks, {short_name(best.device)}*" if best else ""
@@ -173,6 +195,8 @@ def of(paper: Paper) -> Interventions:
     gains = sums.time_s / sums.time_s_other
     lower = matching(recorded(paper), precision=machine.lower_precision)
     times = lower.groupby("network").time_s.sum()
+    converted = lower[lower.kind == CONVERSION].groupby("network").time_s.sum() / times
+    _, most_converted = extremes(converted.dropna(), "%")
     two = lower[lower.kind.isin([memory.DEPTHWISE, "normalisation"])].groupby("network").time_s.sum() / times
     kinds = "linear", "convolution", memory.ACTIVATION, memory.DEPTHWISE, "normalisation"
     linear, convolution, activation, depthwise, normalisation = (exact(gains.get(kind)) for kind in kinds)
@@ -182,5 +206,6 @@ def of(paper: Paper) -> Interventions:
         networks=count_of(both.network.nunique(), "networks"),
         linear=linear, convolution=convolution, activation=activation, depthwise=depthwise, normalisation=normalisation,
         example=Name(str(two.idxmax()) if two.notna().any() else None), share=exact(two.max(), "%"),
+        converted=most_converted,
     )  # fmt: skip
     return sourced(facts, Source("traces/*/operators.csv", "inference, eager, two precisions", host.COMMAND))

@@ -15,6 +15,7 @@ KERNELS = {  # kind: s at fp32 and at bf16
     "Oak": {"linear": (4, 1), "activation": (2, 1), "copy": (1e-3, 1e-3)},  # the last too short to be seen
     "Elm": {"activation": (4, 2), "depthwise convolution": (3, 3)},
 }
+CONVERSION_S = 0.25  # of Oak's linear layer at bf16
 LATENCY_S = {("fp32", 1): (1, 1), ("fp32", 8): (4, 6), ("bf16", 1): (1, 1), ("bf16", 8): (2, 4)}
 
 
@@ -34,6 +35,17 @@ def _trace(network, column) -> StoredTrace:
     return StoredTrace(f"{network} {precision}", [TraceDevice(**empty | named)], [], rows)
 
 
+def _profile():
+    """Oak's linear layer at bf16 under the profiler, with two kernels, one of which converts its layout."""
+    cell = {"environment_id": "gpu", "model": "Oak", "batch": 8, "precision": "bf16", "phase": "inference"}
+    row = cell | {"variant": "eager", "stage": "inference", "path": "head", "operator": "linear", "calls": 1}
+    kernels = [
+        row | {"kernel": "cudnn::nchwToNhwcKernel", "time_s": CONVERSION_S},
+        row | {"kernel": "gemm", "time_s": 1 - CONVERSION_S},
+    ]
+    return {"operators": pd.DataFrame([row | {"time_s": 1}]), "kernels": pd.DataFrame(kernels)}
+
+
 def paper():
     gpu = world().machine("gpu")
     cells = [
@@ -41,9 +53,10 @@ def paper():
         for (precision, batch), times in LATENCY_S.items() for k, s in enumerate(times)
     ]  # fmt: skip
     compiled = [cells[-2] | {"latency_s": 0.5, "variant": "compile"}]  # net0 at bf16, 8 inputs
-    machine = replace(gpu, folder=FOLDER, cells=pd.DataFrame(cells), variants=pd.DataFrame(compiled))
+    machine = replace(gpu, folder=FOLDER, cells=pd.DataFrame(cells), variants=pd.DataFrame(compiled), **_profile())
     traces = tuple(_trace(network, column) for network in KERNELS for column in (0, 1))
-    return replace(world(), machines=(machine,), traces=traces)
+    layers = pd.DataFrame([{"model": "Oak", "path": "head", "layer_kind": "linear"}])
+    return replace(world(), machines=(machine,), traces=traces, layers=layers)
 
 
 def test_each_cell_is_one_change_by_hand():
@@ -54,7 +67,7 @@ def test_each_cell_is_one_change_by_hand():
     assert shown.columns == ("bits ÷ 2", "memory", "batch 1→8", "compiled", "layout", "graph")
     found = {(cell.what, cell.change): (cell.gain, cell.networks) for cell in shown.cells.itertuples()}
     assert found == {
-        ("linear", "bits ÷ 2"): (4, 1),
+        ("linear", "bits ÷ 2"): (4 / 0.75, 1),  # without the conversion of 0.25 s
         ("activation", "bits ÷ 2"): (6 / 3, 2),  # 2 + 4 s over 1 + 2 s
         ("depthwise convolution", "bits ÷ 2"): (1, 1),
         (own, "bits ÷ 2"): (1.75, 2),  # 4 s over 2 s, 6 s over 4 s
@@ -68,7 +81,8 @@ def test_each_cell_is_one_change_by_hand():
 def test_facts_count_the_cells_and_name_what_does_not_answer():
     found = interventions.of(paper())
     assert (found.cells.number, found.filled.number, found.networks.number) == (5 * 6, 8, 2)
-    assert (found.linear.number, found.activation.number, found.depthwise.number) == (4, 2, 1)
+    assert (found.linear.number, found.activation.number, found.depthwise.number) == (4 / 0.75, 2, 1)
+    assert (found.converted.name, found.converted.number) == ("Oak", pytest.approx(0.25 / 2.001))
     assert (found.normalisation.is_missing, found.convolution.is_missing) == (True, True)
     assert (found.example.text, found.share.number) == ("Elm", 3 / 5)  # of 2 + 3 s at bf16
     assert interventions.of(replace(paper(), traces=())).cells.is_missing
