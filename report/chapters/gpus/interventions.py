@@ -89,7 +89,7 @@ def _conversions(paper: Paper) -> pd.DataFrame:
     rows = operator_groups.without_conversions(operator_groups.with_groups(times, paper.layers), machine.kernels)
     rows = rows[rows.group == CONVERSION].rename(columns={"layer_kind": "kind", "time_s": "conversion_s"})
     rows = rows.assign(network=rows.model.map(model_name), batch="batch " + rows.batch.astype(str))
-    return rows.groupby([*SIDE, "kind"], as_index=False).conversion_s.sum()
+    return rows.groupby([*SIDE, "kind"], as_index=False)[["conversion_s"]].sum()
 
 
 @cache
