@@ -92,8 +92,10 @@ class Plane:
             x, y, slope = self.x.pixel(row["intensity"]), self.y.pixel(row["rate"]), row["slope"]
             if not slope:
                 yield Box(x - width, y - height - self._lift(row), x, y)
-            for across in range(0, int(width / sqrt(1 + slope**2)) if slope else 0, 6):  # steps along the slope
-                yield Box(x + across, y - slope * across - 1.5 * height, x + across + 8, y - slope * across)
+            turn = sqrt(1 + slope**2)
+            top = self._lift(row) + height  # of the text, from the roof
+            for across in range(-int(top * slope / turn), int(width / turn) if slope else 0, 6):  # along the slope
+                yield Box(x + across, y - slope * (across + 6) - top * turn, x + across + 6, y - slope * across)
 
     def groups(self, rows: pd.DataFrame, kind: str, heading: str, whole: str, **encodings: Any) -> alt.Chart:
         """Draw groups of operators as points. Their area is their ``share`` of a whole."""

@@ -1,10 +1,14 @@
 import json
 import re
+from itertools import product
+from math import atan, cos, sin
 
 import pandas as pd
 import pytest
 
 from measure.domain.roofs import Roofline
+from report.charts import theme
+from report.charts.labels import text_size
 from report.charts.panels import specified
 from report.charts.roofline import DrawnRoof, Plane
 from report.figure_files import as_csv
@@ -54,3 +58,17 @@ def test_a_sloping_text_has_an_angle_that_the_grammar_allows():
     angles = [float(angle) for angle in re.findall(r'"angle": ([-\d.]+)', drawn)]
     assert angles  # the names of two slopes, which rise: clockwise they turn by more than 270 degrees
     assert all(270 < angle < 360 for angle in angles)
+
+
+def test_no_name_covers_a_text_along_its_roof():
+    """The text starts 4 pixels over its roof, and is turned around its place on the roof."""
+    drawn = specified(PLANE.chart())
+    rows = [row for rows in drawn["datasets"].values() for row in rows if row.get("slope")]
+    assert [row["text"] for row in rows] == ["DRAM 10 GB/s", "L2 100 GB/s"]
+    taken = list(PLANE.taken())
+    for row in rows:
+        width, height = text_size(row["text"], theme.LABEL_SIZE)
+        x, y, angle = PLANE.x.pixel(row["intensity"]), PLANE.y.pixel(row["rate"]), atan(row["slope"])
+        for along, up in product((1, width / 2, width - 1), (5, 4 + height / 2, 3 + height)):
+            right, down = x + along * cos(angle) - up * sin(angle), y - along * sin(angle) - up * cos(angle)
+            assert any(box.left <= right <= box.right and box.top <= down <= box.bottom for box in taken)
