@@ -231,13 +231,14 @@ def check_gpus() -> Iterator[Finding]:
 def _check_gpu(gpu: str, handle: Any) -> Iterator[Finding]:
     processes = ask("DeviceGetComputeRunningProcesses", handle) or []
     memory, utilization = ask("DeviceGetMemoryInfo", handle), ask("DeviceGetUtilizationRates", handle)
-    used_byte, percent = memory.used if memory else 0, utilization.gpu if utilization else None
+    used_byte, percent = memory.used if memory else None, utilization.gpu if utilization else None
     busy = "of unknown utilization" if percent is None else f"{percent} % busy"
-    fact = f"{ask('DeviceGetName', handle) or 'NVIDIA GPU'} is {busy}, with {si(used_byte, 'B')} in use"
+    in_use = "unknown memory" if used_byte is None else si(used_byte, "B")
+    fact = f"{ask('DeviceGetName', handle) or 'NVIDIA GPU'} is {busy}, with {in_use} in use"
     value = None if percent is None else 0
     if processes or (percent or 0) >= BUSY_GPU_PERCENT:
         value = 2
-    elif used_byte >= USED_GPU_BYTE:  # under WSL 2 a busy GPU looks idle
+    elif (used_byte or 0) >= USED_GPU_BYTE:  # under WSL 2 a busy GPU looks idle
         value = 1
     who = ", ".join(f"process {each.pid}" for each in processes) or "processes that are not visible here"
     yield grade("utilization", value, f"{fact}, by {who}" if value else fact, gpu)

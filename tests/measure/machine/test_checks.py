@@ -159,6 +159,7 @@ FULL, BUSY, SOME_PROCESS = SimpleNamespace(used=9 * GB), SimpleNamespace(gpu=50)
         ({"ComputeRunningProcesses": [SOME_PROCESS]}, [PROBLEM, OK], f"by process {2**31 - 1}"),
         ({"UtilizationRates": BUSY}, [PROBLEM, OK], "50 % busy, with 0 B in use, by processes that"),
         ({"MemoryInfo": FULL, "UtilizationRates": None}, [WARNING, OK], "with 9.00 GB"),
+        ({"MemoryInfo": None, "UtilizationRates": BUSY}, [PROBLEM, OK], "50 % busy, with unknown memory in use"),
         ({"PersistenceMode": 0}, [OK, WARNING], "persistence mode is off"),
         ({"CurrentClocksEventReasons": 0x24}, [OK, OK, PROBLEM], "lowered now (power cap, software thermal)"),
         ({"CurrentClocksEventReasons": 0x04}, [OK, OK, WARNING], "lowered now (power cap)"),
