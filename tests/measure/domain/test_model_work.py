@@ -3,7 +3,7 @@ from dataclasses import replace
 from helpers.cells import timed
 from helpers.rows import layer, operator_time, workload
 
-from measure.domain.model_work import cell_work, layer_work, reached
+from measure.domain.model_work import beyond_weights, cell_work, layer_work, reached
 from measure.domain.roofs import Roof
 
 RATES = Roof({"fp32": 1000.0}, 100.0)  # the ridge point is at 10 FLOP/B
@@ -55,3 +55,13 @@ def test_a_fused_layer_has_the_kind_of_most_of_its_flop():
     assert (first.layer_kind, first.time_share) == ("linear", 1)
     (first, *_) = layer_work([fused, *parts], "fp32", RATES, [operator_time(path="blocks.0.attention")])
     assert first.layer_kind == "other"  # its parts have their times
+
+
+def test_work_beyond_the_weights_is_attention_and_repeated_projections():
+    # 3 inputs. A head of 5 weights, called twice: 2 * 3 * 2 * 5 = 60 FLOP by its weights, of 100; another of its 60.
+    # Attention without weights has 7; a tied head, linear and without weights, none
+    head = replace(layer(flop=100), calls=2)
+    attention = replace(layer(flop=7), layer_kind="attention", parameter_count=0)
+    tied = replace(layer(flop=50), parameter_count=0)
+    layers = layer_work([head, replace(head, forward_flop=60), attention, tied], "fp32", RATES, [])
+    assert beyond_weights(layers, 3) == 40 + 0 + 7

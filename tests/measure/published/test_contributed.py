@@ -1,3 +1,4 @@
+import hashlib
 import shutil
 import stat
 import zipfile
@@ -120,3 +121,18 @@ def test_no_machine_or_several_are_refused_and_links_skipped(tmp_path, folder):
     (folder / "runs.csv").rename(tmp_path / "elsewhere.csv")
     (folder / "runs.csv").symlink_to(tmp_path / "elsewhere.csv")
     assert "box/runs.csv: is not a regular file" in refused(folder)
+
+
+def test_tables_that_differ_from_their_sums_are_named(folder):
+    """As ``sha256sum`` prints them: a digest, a blank, a blank or a star, a name."""
+    names = sorted(each.name for each in folder.glob("*.csv"))
+    digests = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+    (folder / contributed.SUMS).write_text("".join(f"{digest} *{name}\n" for name, digest in digests.items()))
+    with opened(folder) as given:
+        assert given.changed == []
+    assert contributed.sums_of({name: folder / name for name in names}) == digests
+    with (folder / "runs.csv").open("a") as table:
+        table.write("\n")
+    (folder / "profiles.csv").unlink()
+    with opened(folder) as given:
+        assert given.changed == ["profiles.csv", "runs.csv"]

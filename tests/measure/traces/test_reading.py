@@ -1,11 +1,13 @@
 """Which events are read of traces of other exporters, of merged ranks and of damaged files."""
 
 import pytest
+import torch
 from helpers import traces
 from helpers.traces import LINEAR_FLOP, addmm, call, event, kernel, launch, only, ran, relu, step, trace, write
 
 from measure.errors import UserError
 from measure.traces import reading
+from measure.traces.arguments import NUMBERS
 from measure.traces.summary import summarise
 
 RANKS = [("TP00", 0, 1024), ("TP01", 1, 512)]
@@ -133,3 +135,14 @@ def test_damaged_arguments_leave_an_operator_uncounted(summary, key, value):
     found = summary(relu(60), *ran(called)).operators
     assert found[0].operator == "addmm"
     assert found[0].flop in (None, LINEAR_FLOP)
+
+
+def test_only_complete_events_are_read(summary):
+    others = [relu(60) | {"ph": phase} for phase in ("i", "B", "M")]  # instants, starts without an end, names
+    found = summary(*ran(addmm(10)), *others, None, 7, ["X"])
+    assert (only(found).flop, found.trace.left_out) == (LINEAR_FLOP, {})
+
+
+def test_types_have_the_numbers_of_torch():
+    """TorchScript returns a tensor's type as its number (c10/core/ScalarType.h)."""
+    assert {torch.ops.prim.dtype(torch.empty(0, dtype=dtype)): dtype for dtype in NUMBERS.values()} == NUMBERS

@@ -1,14 +1,15 @@
 """The chapter on latency, from the rules of the world (tests/data/world/README.md)."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.world import CPU, mutated, rows_of, world, wrong
+from helpers.world import CPU, mutated, nothing, rows_of, world, wrong
 from scipy.stats import spearmanr
 
-from report.chapters.latency import figures, tables
+from report.chapters.latency import facts, figures, tables
 from report.chapters.latency.facts import equal_flop, timed_gpu, timed_here
 from report.charts.drawing import picture
 from report.charts.panels import specified
@@ -133,3 +134,25 @@ def test_a_matrix_prints_its_coefficients():
     assert {"0.97", "−0.50", "FLOP", "bytes", "latency"} <= set(texts)
     assert texts.count("latency") == 1  # it is correlated with both others: a row, no column
     assert as_csv(made).splitlines()[1:] == ["FLOP,latency,0.974,false", "bytes,latency,-0.5,true"]
+
+
+def test_a_published_gpu_is_drawn_with_known_networks_marked_at_the_usual_input_size(monkeypatch):
+    timed = timed_gpu(world(chosen=(CPU,)))
+    large = timed.rows[timed.rows.name == "ResNet-18"].assign(input_shape="3x448x448", input_s=240e-6)
+    monkeypatch.setattr(figures, "timed_gpu", lambda _paper: replace(timed, rows=pd.concat([timed.rows, large])))
+    drawn = rows_of(figures.gpu.__wrapped__(world()), "name", "input_s")
+    # Each is a point of the cloud; the one at 224 pixels is marked on top of it
+    assert sorted(time for name, time in drawn if name == "ResNet-18") == pytest.approx([60e-6, 60e-6, 240e-6])
+
+
+@pytest.mark.parametrize(("slower", "parameters", "misleads"), [(1, 2e6, False), (4, 2e6, True), (4, 12e6, False)])
+def test_parameters_mislead_where_fewer_of_them_take_longer(slower, parameters, misleads):
+    """DenseNet-121 takes 80 ms, half as long as AlexNet, which has 6 M parameters."""
+    (machine,) = world().reference.machines
+    cells, of_densenet = machine.cells, machine.cells.model == "densenet121"
+    times = [f"latency{end}_s" for end in ("", "_low", "_high")]
+    times = {name: cells[name].where(~of_densenet, slower * cells[name]) for name in times}
+    cells = cells.assign(**times, parameter_count=cells.parameter_count.where(~of_densenet, parameters))
+    paper = replace(nothing())
+    vars(paper)["reference"] = replace(world().reference, machines=(replace(machine, cells=cells),))
+    assert facts.of(paper).claims == {"parameters_mislead": misleads}

@@ -10,6 +10,7 @@ from helpers.world import REFERENCES, nothing, numbers, rows_of, world, wrong
 from measure.domain.workload_records import ONE_RUN
 from report.chapters.networks import figures, tables
 from report.chapters.networks.facts import large_batch, pair_kinds, roof_of
+from report.charts.panels import specified
 from report.paper import load
 
 PARAMETERS = (8, 1, 7, 2, 6, 3)
@@ -112,3 +113,10 @@ def test_the_pair_agrees_with_what_torchvision_prints():
     flop = pair_kinds(project).groupby("model").flop.sum()
     assert flop.mobilenet_v2 == pytest.approx(2 * 0.301e9, rel=0.005)
     assert flop.resnet18 == pytest.approx(2 * 1.814e9, rel=0.005)
+
+
+def test_shares_of_kinds_reach_from_none_to_all_with_names_at_the_left_alone():
+    panels = specified(figures.kinds.__wrapped__(world()))["concat"]
+    bars = [panel["layer"][0]["encoding"] for panel in panels]
+    assert [(each["x"]["field"], each["x"]["scale"]["domain"]) for each in bars] == [("flop", [0, 1]), ("byte", [0, 1])]
+    assert [each["y"]["axis"].get("labels", True) for each in bars] == [True, False]

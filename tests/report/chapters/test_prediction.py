@@ -177,6 +177,7 @@ def test_a_card_has_counts_the_roof_latencies_and_advice():
     for part in ("32.0 GFLOP", "(ridge point at hand 10)", "640 ms", "batch size 8 (measured to be 1.3 times"):
         assert part in found["resnet50"]
     assert re.search(r"<p>[^<]+ parameters\. One input at fp32: 32\.0 GFLOP, ", found["resnet50"])
+    assert re.findall(r"<p>Batch (\d+) on", found["resnet50"]) == ["1", "8"]  # alone, and the fastest an input; not 64
     assert "Batch" not in found["gpt2_decode_512"]
 
 

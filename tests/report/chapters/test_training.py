@@ -164,3 +164,12 @@ def test_small_slices_are_one_and_last():
     rows = pd.DataFrame({"network": "net", "layer_kind": amounts.keys(), "time": amounts.values()})
     cut = figures.slices(rows, "time")
     assert [*zip(cut.kind, cut.share, strict=True)] == [("a", 0.6), ("b", 0.3), ("other", pytest.approx(0.1))]
+
+
+def test_a_group_has_a_rate_only_where_its_work_was_counted():
+    rows = costs.groups(world(), cpu())
+    lean = rows[rows.model == "lean"].set_index("group")
+    # 240 MFLOP in 3 + 2 ms on 57 MB; an activation and the update, 0 FLOP and the latter 0 B, are on no roofline
+    assert lean.flop_per_s["matrix product"] == pytest.approx(240e6 / 0.005)
+    assert lean.intensity["matrix product"] == pytest.approx(240 / 57)
+    assert lean.loc[["elementwise", "optimiser"], ["flop_per_s", "intensity"]].isna().all(axis=None)

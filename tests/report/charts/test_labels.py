@@ -53,3 +53,20 @@ def test_crossing(start, end, crosses):
 )
 def test_spread(wished, high, found):
     assert spread(wished, 10, 0, high) == pytest.approx(found)
+
+
+@pytest.mark.parametrize(
+    ("covered", "has_leader"),
+    [
+        (0, False),
+        (60, True),  # the nearest place is beyond what covers the mark, so that a line joins them
+        (130, None),  # farther than 0.4 of the panel's 300 pixels: no label
+    ],
+)
+def test_a_distant_label_has_a_leader_and_none_is_too_far(covered, has_leader):
+    taken = Box(200 - covered, 150 - covered, 200 + covered, 150 + covered)
+    placed = place([(200, 150, "name")], [MARK], PANEL, 9, (taken,))
+    assert [label.leader_end is not None for label in placed] == ([] if has_leader is None else [has_leader])
+    if not covered:
+        (label,) = placed
+        assert label.box.left == pytest.approx(200 + MARK + 2)  # to the right, 2 free pixels from its mark
