@@ -11,13 +11,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from helpers.rows import ENVIRONMENT
 
 from measure.__main__ import run as run_verb
 from measure.cache.folders import MachineFolder, machine_names
 from measure.domain.records import Run, Sample
 from measure.errors import UserError
 from measure.run import cluster as room
-from measure.run.cluster import DeviceActor, Place, connected, find_places
+from measure.run.cluster import ClusterRun, DeviceActor, Place, connected, find_places
 from measure.run.worker import FunctionCall
 from measure.timing.sampling import Sampling
 
@@ -84,6 +85,36 @@ def test_an_address_without_an_answer_fails_before_ray_is_used(monkeypatch):
         with pytest.raises(UserError, match=r"^--cluster: no Ray cluster answers at "), connected(address):
             pass
     assert addresses == []
+
+
+@pytest.mark.parametrize(("node", "gpus", "cores"), [(T4, 1.0, 4.0), (node("cores", CPU=8.0), 0.0, 8.0)])
+def test_an_actor_reserves_its_device_and_one_that_fails_is_left_out(monkeypatch, capsys, node, gpus, cores):
+    reserved, killed = [], []
+    twin = node | {"NodeID": "id-twin", "NodeManagerHostname": "a twin"}
+
+    def options(num_cpus, num_gpus, scheduling_strategy):
+        reserved.append((num_cpus, num_gpus))
+        begin = SimpleNamespace(remote=lambda *_: (scheduling_strategy, object()))  # stands for the result
+        return SimpleNamespace(remote=lambda: SimpleNamespace(begin=begin))
+
+    def get(result, timeout):
+        if result[0] == "id-twin":
+            raise RuntimeError("it lacks a driver")
+        return ENVIRONMENT, 2**30
+
+    ray = SimpleNamespace(
+        nodes=lambda: [node, twin], remote=lambda _: SimpleNamespace(options=options), get=get, kill=killed.append,
+        wait=lambda results, **_: (results, []),
+    )  # fmt: skip
+    strategies = SimpleNamespace(NodeAffinitySchedulingStrategy=lambda node_id, soft: node_id)
+    for name, module in (("ray", ray), ("ray.util", None), ("ray.util.scheduling_strategies", strategies)):
+        monkeypatch.setitem(sys.modules, name, module)
+    run = ClusterRun(None, Sampling(), "auto", None, None, Path(), None, 0)
+    run._start_actors()
+    assert set(reserved) == {(cores, gpus)}
+    assert {device.place.node_id for device in run.ready} == {node["NodeID"]}
+    assert len(run.ready) == len(killed) == len(reserved) / 2
+    assert "a twin" in capsys.readouterr().out
 
 
 def test_an_actor_has_a_local_environment_and_ends_in_time(monkeypatch):
