@@ -63,6 +63,11 @@ def test_a_shape_of_an_input():
     assert own(lambda batch: (linear(3, 2), rows(int(torch.ones(batch).sum()), 3))).input_shape == (3,)
 
 
+def test_a_network_larger_than_any_memory_is_found():
+    wide = 2**30  # 4 EiB of weights
+    assert own(lambda batch: (nn.Linear(wide, wide), torch.ones(batch, wide))).input_shape == (wide,)
+
+
 def test_a_batch_that_is_not_the_first_dimension():
     steps = own(batch_axis(1)(lambda batch: (linear(3, 2), torch.ones(5, batch, 3))))
     assert steps.input_shape == (5, 3)
