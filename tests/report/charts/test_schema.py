@@ -31,6 +31,31 @@ KINDS = {
 """The schema of a chart by its distinctive key. Trying all schemas takes six times as long."""
 
 
+def layers(chart, data=None):
+    """Yield each layer with the name of its data."""
+    data = chart.get("data", {}).get("name", data)
+    if "encoding" in chart:
+        yield chart, data
+    for part in chart.get("layer", chart.get("concat", ())):
+        yield from layers(part, data)
+
+
+def cut_off(chart):
+    """Yield fields with values of points and intervals beyond an axis, where they are cut off."""
+    for layer, data in layers(chart):
+        for channel in ("x", "y"):
+            place, other = (layer["encoding"].get(name) or {} for name in (channel, f"{channel}2"))
+            if layer["mark"]["type"] not in ("point", "tick", "rule") or "domain" not in place.get("scale", {}):
+                continue
+            if place["type"] != "quantitative":
+                continue
+            low, high = place["scale"]["domain"]
+            for row in chart["datasets"][data]:
+                for field in (place.get("field"), other.get("field")):
+                    if row.get(field) is not None and not low <= row[field] * (1 + 1e-5) <= high * (1 + 2e-5):
+                        yield field, row
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_is_valid(name):
     try:
@@ -40,3 +65,4 @@ def test_a_figure_is_valid(name):
     chart = specified(chart)
     (kind,) = (kind for key, kind in KINDS.items() if key in chart)
     kind.validate(chart)  # raises SchemaValidationError
+    assert list(cut_off(chart)) == []
