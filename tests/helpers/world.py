@@ -19,6 +19,7 @@ from helpers.places import ROOT, TESTS
 from measure.cache.table import NAME
 from report import facts
 from report.charts.panels import specified
+from report.markdown import SPACE
 from report.paper import Paper, chips, curated, load
 from report.stats.value import Name
 
@@ -108,6 +109,13 @@ def rows_of(chart: Any, *fields: str) -> list[tuple[Any, ...]]:
     """Return these fields of all rows of a chart that have them."""
     rows = [row for rows in specified(chart)["datasets"].values() for row in rows]
     return [tuple(row[name] for name in fields) for row in rows if set(fields) <= row.keys()]
+
+
+def cells_of(table: str) -> dict[str, list[str]]:
+    """Return the other cells of each row of a Markdown table by its first one, without marks of escape."""
+    lines = table.replace("\\", "").replace(SPACE, " ").splitlines()[2:]
+    rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
+    return {row[0]: row[1:] for row in rows}
 
 
 Damage = Callable[[Any], object]

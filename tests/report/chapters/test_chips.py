@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers.world import committed_chips, world, wrong
+from helpers.world import cells_of, committed_chips, rows_of, world, wrong
 
-from report.chapters.chips import tables
+from report.chapters.chips import figures, tables
 from report.chapters.chips.facts import promised
 from report.markdown import SPACE
 
@@ -106,3 +106,33 @@ def test_peaks_are_multiplied_out():
         "28.8",
     ]
     assert rows[1][3] == "203"
+
+
+def test_the_table_of_rates_has_every_mark():
+    rows = world().chips
+    measured = rows.assign(note=rows.note.mask(rows.chip == "Dial 4", "power is measured maximum"), power_w=50.0)
+    assert cells_of(tables.rates.__wrapped__(of(rows.head(3))))["Bead 2"] == [
+        "2021", "bf16 tensor", "100 TFLOP/s", "200 TFLOP/s", "1.00 TB/s", "100", "300 W", "–", "[@epoch_hw; @stas_mle]",
+    ]  # fmt: skip
+    found = cells_of(tables.rates.__wrapped__(of(measured.head(5))))
+    assert found["Cog 3"][1:5] == [
+        "bf16 tensor *",
+        "200 TFLOP/s",
+        "–",
+        "20.0 TB/s †",
+    ]  # unconfirmed; memory on the chip
+    assert (found["Abacus 1"][6], found["Dial 4"][6]) == ("50.0 W", "50.0 W ‡")
+    assert found["Abacus 1"][7] == "16 cores × 2 GHz × 32 FLOP/cycle"
+
+
+def test_the_table_and_the_figure_of_the_labelled_chips_agree():
+    # 125 TFLOP/s over 900 GB/s; 100 GFLOP/s over 10 GB/s were measured
+    row = cells_of(tables.labelled_chips.__wrapped__(world()))["NVIDIA V100 SXM2"]
+    assert row[:-1] == ["GPU", "2017", "fp16", "125 TFLOP/s", "900 GB/s", "139"]
+    chart = figures.roofs.__wrapped__(world())
+    corners = rows_of(chart, "chip", "intensity", "attainable")
+    assert [rate for chip, _, rate in corners if chip == "NVIDIA V100 SXM2"][1:] == [125e12, 125e12]
+    assert (world().machine("cpu").name, 10, 100e9) in corners
+    assert ("NVIDIA V100 SXM2", "fp16, tensor units", pytest.approx(125 / 0.9, rel=1e-5)) in rows_of(
+        chart, "chip", "rate", "ridge"
+    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from helpers.places import ROOT
-from helpers.world import world, wrong
+from helpers.world import cells_of, world, wrong
 
 from measure.cache.table import read
 from measure.domain.workload_records import ProgramCount
@@ -61,3 +61,20 @@ def test_a_case_lists_the_other_answers_or_none():
     assert row == "| LSTM | 2 · 3 = 6 | – |"
     (row,) = [line for line in tables.cases.__wrapped__(world()).splitlines() if "LSTM" in line]
     assert row.endswith("| 7: thop; 8: DeepSpeed; 1,200: calflops |")
+
+
+def test_tables_have_a_row_for_each_program_suite_and_cost():
+    results = world().counting_programs
+    found = cells_of(tables.accuracy.__wrapped__(world()))
+    # 6.4 of 10 and 42 of 40; thop failed for one of four
+    assert found["fvcore"] == ["1", "0", "4", "0", "−36.0 % (ViT-B/16)", "+5.00 % (ShuffleNet-v2-0.5)"]
+    assert found["thop"][:4] == ["2", "1", "2", "1"]
+    alone = results[(results.program == "thop") & (results.model == "vit_b_16")]
+    paper = replace(world(), counting_programs=alone)
+    assert cells_of(tables.accuracy.__wrapped__(paper))["thop"] == ["0", "0", "–", "1", "–", "–"]
+    suites = pd.DataFrame({"suite": ["one"], "cases": [1370], "wrong": [3], "source": "thop", "note": "small"})
+    paper = replace(world(), published=replace(world().published, counting_suites=suites))
+    assert cells_of(tables.suites.__wrapped__(paper)) == {"one [@thop]": ["1,370", "3", "small"]}
+    costs = {cost: names.split(", ") for cost, (names,) in cells_of(tables.costs.__wrapped__(world())).items()}
+    assert "`add`" in costs["1"]
+    assert "`sigmoid`" in costs["4"]  # exponential, sum, division, sign

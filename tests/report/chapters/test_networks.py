@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 from helpers.places import ROOT
-from helpers.world import REFERENCES, nothing, numbers, rows_of, world, wrong
+from helpers.world import REFERENCES, cells_of, nothing, numbers, rows_of, world, wrong
 
 from measure.domain.workload_records import ONE_RUN
 from report.chapters.networks import figures, tables
@@ -120,3 +120,28 @@ def test_shares_of_kinds_reach_from_none_to_all_with_names_at_the_left_alone():
     bars = [panel["layer"][0]["encoding"] for panel in panels]
     assert [(each["x"]["field"], each["x"]["scale"]["domain"]) for each in bars] == [("flop", [0, 1]), ("byte", [0, 1])]
     assert [each["y"]["axis"].get("labels", True) for each in bars] == [True, False]
+
+
+def test_tables_have_the_demands_of_an_input():
+    # 2 GFLOP on 4 MB of parameters, 0.5 of input and 0.001 of output; on mb(1, 1) = 35.3 MB layer by layer
+    demands = ["1.00 M", "2.00 GFLOP", "5.50 MB", "4.50 MB", "35.3 MB", "444", "56.7"]
+    chosen = cells_of(tables.chosen.__wrapped__(world()))
+    assert chosen["ResNet-18"] == demands
+    assert (next(iter(chosen)), len(chosen)) == ("lean", 10)  # fewest FLOP first
+    everything = cells_of(tables.everything.__wrapped__(world()))
+    assert everything["ResNet-18"] == ["residual", "3 × 224 × 224", *demands, "[@he2016]"]
+    assert everything["lean"][-1] == "–"
+
+
+def test_figures_of_roofs_and_intensities_have_the_tables_numbers():
+    intensity = {1: (2000 / 4.501, 2000 / mb(1, 1)[0]), 64: (64 * 2000 / (4 + 64 * 0.501), 64 * 2000 / mb(1, 64)[0])}
+    rows = rows_of(figures.intensity.__wrapped__(world()), "name", "batch", "intensity")
+    found = {batch: [value for name, at, value in rows if (name, at) == ("ResNet-18", batch)] for batch in (1, 64)}
+    assert found == {batch: pytest.approx(values, rel=1e-5) for batch, values in intensity.items()}
+    # broad, 510 MFLOP on 100.504 MB, is under the slope of 10 GB/s, and of 500 GB/s with half of the bytes
+    rates = {row[:2]: row[2] for row in rows_of(figures.roofs.__wrapped__(world()), "name", "intensity", "rate")}
+    assert [rate for (name, _), rate in rates.items() if name == "broad"] == pytest.approx(
+        [10e9 * 510 / 100.504, 10e9 * 510 / 120, 500e9 * 1020 / 100.504, 500e9 * 1020 / 120], rel=1e-5
+    )
+    bounds = rows_of(figures.pair.__wrapped__(world()), "name", "layer_kind", "bound_s")
+    assert [bound for *_, bound in bounds] == pytest.approx([18.75e-6, 16e-6, 112.5e-6, 6e-6])

@@ -184,3 +184,18 @@ def test_the_kinds_in_the_figure_of_ratios_are_medians_over_networks():
     kinds = [kind for kind, _ in rows_of(chart, "kind", "time")]
     assert kinds[:2] == ["activation (1)", "normalisation (7)"]  # the highest ratio of time first
     assert dict(rows_of(chart, "kind", "byte")) == pytest.approx(dict.fromkeys(kinds, 2))
+
+
+def test_figures_of_passes_have_shares_of_their_sum():
+    # Forward 0.95 of AlexNet's 1.024 s, its layers 0.1, 0.5, 0.16, 0.14, 0.05; backward 2.2 times 0.91 of it
+    strip = rows_of(figures.strip.__wrapped__(world()), "network", "path", "up", "down")
+    features = [row[2:] for row in strip if row[:2] == ("AlexNet", "features")]
+    assert features[0] == pytest.approx((0.5 / (0.95 + 2.2 * 0.91), -2.2 * 0.5 / (0.95 + 2.2 * 0.91)), rel=1e-5)
+    # In FLOP: 0.1, 0.8 and 0.1 forward, 0.1, 1.6 and 0.2 backward, and 15 M of 16 G others
+    assert features[1] == pytest.approx((0.8 / 2.9, -1.6 / 2.9), rel=3e-3)
+    pies = rows_of(figures.pies.__wrapped__(world()), "network", "of", "kind", "share")
+    found = {kind: share for network, of, kind, share in pies if (network, of) == ("MobileNet-v2", "time, forward")}
+    assert (found["depthwise convolution"], found["pooling"]) == pytest.approx((0.5 / 0.95, 0.1 / 0.95), rel=1e-5)
+    # 4.096 s forward: 3.3 times that, and 6 ms; 8 inputs of 32 GFLOP times 2.9 at 100 GFLOP/s
+    steps = rows_of(figures.steps.__wrapped__(world()), "network", "latency_s", "flop_bound_s")
+    assert ("ResNet-50", pytest.approx(3.3 * 4.096 + 0.006), pytest.approx(7.424)) in steps

@@ -5,7 +5,7 @@ from statistics import median
 
 import pandas as pd
 import pytest
-from helpers.world import CPU, GPU, numbers, rows_of, world, wrong
+from helpers.world import CPU, GPU, cells_of, numbers, rows_of, world, wrong
 
 from report import display
 from report.chapters.utilisation import figures, tables
@@ -145,3 +145,22 @@ def test_without_a_cell_no_operator_moves_bytes():
     machine = world().machine("cpu")
     with pytest.raises(display.Missing):
         figures.streams.__wrapped__(replace(world(), machines=(replace(machine, cells=machine.cells[:0]),)))
+
+
+def test_figures_and_tables_of_roofs_and_throughput():
+    roofs = cells_of(tables.roofs.__wrapped__(world()))
+    assert roofs["fp32"] == ["multiply-add", "100 (80–125) GFLOP/s"]
+    assert (roofs["L1"], roofs["memory"]) == (["triad", "500 GB/s"], ["triad", "10.0 (8.0–12.0) GB/s"])
+    points = rows_of(figures.roofs.__wrapped__(world()), "network", "flop_per_s", "compulsory_intensity")
+    # 64 inputs of 2 GFLOP in 2.56 s; 4 MB of parameters, and 0.501 an input
+    assert ("ResNet-18", 50e9, pytest.approx(64 * 2000 / (4 + 64 * 0.501), rel=1e-5)) in points
+    rates = rows_of(figures.throughput.__wrapped__(world()), "network", "batch", "ratio")
+    # Over batch size 8; with memory kept the gain is 2.1 at 64 and 1.25 at 8
+    last = [ratio for network, batch, ratio in rates if (network, batch) == ("ResNet-18", 64)]
+    assert last == pytest.approx([0.4, 0.4 * 2.1 / 1.25])
+    levels = rows_of(figures.sweep.__wrapped__(world()), "name", "last")
+    assert levels == [("L1", 60e3), ("L2", 1.92e6), ("memory", 24e6)]
+    bf16, kept = (cells_of(tables.gains.__wrapped__(world()))[name] for name in ("bf16", "memory kept"))
+    assert bf16[:3] == ["`model.bfloat16()`", "–", "–"]
+    assert bf16[3].startswith("3.25")
+    assert [value.split()[0] for value in kept[1:]] == ["1.075", "1.25", "2.25"]
