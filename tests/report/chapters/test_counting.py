@@ -5,12 +5,13 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from helpers.places import ROOT
-from helpers.world import cells_of, world, wrong
+from helpers.world import cells_of, rows_of, world, wrong
 
 from measure.cache.table import read
 from measure.domain.workload_records import ProgramCount
-from report.chapters.counting import tables
+from report.chapters.counting import figures, tables
 from report.chapters.counting.facts import with_deviations
+from report.charts.panels import specified
 from report.paper import frame
 
 
@@ -78,3 +79,13 @@ def test_tables_have_a_row_for_each_program_suite_and_cost():
     costs = {cost: names.split(", ") for cost, (names,) in cells_of(tables.costs.__wrapped__(world())).items()}
     assert "`add`" in costs["1"]
     assert "`sigmoid`" in costs["4"]  # exponential, sum, division, sign
+
+
+def test_the_figure_has_deviations_in_per_cent_and_the_tolerance():
+    chart = figures.deviations.__wrapped__(world())
+    found = {row[:2]: row[2] for row in rows_of(chart, "program", "model", "off")}
+    assert found["fvcore", "vit_b_16"] == pytest.approx(-36)
+    assert found["thop", "shufflenet_v2_x0_5"] == pytest.approx(10)
+    assert rows_of(chart, "low", "high") == [(-1, 1)]
+    axis = specified(chart)["layer"][-1]["encoding"]["x"]["axis"]
+    assert axis["values"] == [-10, -1, 0, 1, 10]  # within 1.6 * -36 and 1.4 * 10

@@ -4,9 +4,10 @@ from dataclasses import replace
 from math import exp
 
 import pytest
-from helpers.world import nothing, numbers, world, wrong
+from helpers.world import nothing, numbers, rows_of, world, wrong
 
 from measure.domain.words import MOST_ROUNDS, ROUNDS, TARGET
+from report.chapters.method import figures
 from report.chapters.method.facts import expected
 
 
@@ -37,3 +38,14 @@ def test_a_round_alone_has_no_scatter():
     alone = replace(world(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.rounds == 1]),))
     assert wrong("method", alone, {"cells.cells": 8, "cells.scatter": None, "rounds.least": None}) == {}
     assert numbers("method", nothing())["cells.machine"] is None
+
+
+def test_the_figure_has_widths_by_rounds_and_what_would_be_expected():
+    chart = figures.intervals.__wrapped__(world())
+    width = exp(4.8487 * 0.01000038 / 3**0.5) - 1
+    ((rounds, cells, *widths),) = rows_of(chart, "rounds", "cells", "low", "median", "high")
+    assert (rounds, cells) == (3, 24)  # of the six networks; the others have one round
+    assert widths == pytest.approx([0.028] * 3, abs=0.0005)  # all alike: of t, 4.85 * 0.01 / sqrt(3)
+    curve = dict(rows_of(chart, "rounds", "width"))
+    assert curve[3] == pytest.approx(width, rel=1e-3)
+    assert [*curve] == [*range(2, MOST_ROUNDS + 1)]

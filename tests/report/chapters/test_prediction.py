@@ -8,7 +8,7 @@ import pytest
 from helpers.calls import BEAD, call
 from helpers.pages import DESKTOP, Visit
 from helpers.places import ROOT
-from helpers.world import WORLD, numbers, world, wrong
+from helpers.world import WORLD, numbers, rows_of, world, wrong
 
 from measure.cache import table
 from measure.domain.schema import file_of
@@ -17,7 +17,7 @@ from measure.predicting.prediction import Predictor
 from measure.predicting.records import CONVOLUTIONAL, SORTS, Coefficient, NetworkFactor, PredictionError
 from measure.predicting.timings import Key
 from report import display
-from report.chapters.prediction import cards, chooser
+from report.chapters.prediction import cards, chooser, figures
 from report.paper.predictions import Predictions
 
 PREDICTIONS = world().predictions
@@ -58,6 +58,14 @@ def test_facts_by_hand():
     assert found["problems.bytes"] == pytest.approx(found["calculation.bytes"] / 2)
     halved = np.hypot(work - found["problems.bytes"], found["calculation.fixed"])
     assert found["problems.likely"] == pytest.approx(halved)
+
+
+def test_the_figure_has_the_errors_of_each_way_to_predict():
+    """In per cent. Of families left out 10 on Bead 2 and 8 on NVIDIA B2, of GPUs 20 and 30; 3 and 6 times as much."""
+    rows = rows_of(figures.errors.__wrapped__(world()), "device", "way", "error")
+    assert {error for device, way, error in rows if (device, way) == ("B2", "fitted terms")} == {8, 30}
+    assert {error for device, way, error in rows if (device, way) == ("B2", "roofline by kind")} == {24, 90}
+    assert {error for device, way, error in rows if (device, way) == ("Bead 2", "FLOP over peak")} == {60, 120}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,29 @@
+"""The figure of the front page, from the rules of the world (tests/data/world/README.md)."""
+
+from dataclasses import replace
+
+import pytest
+from helpers.world import nothing, rows_of, world
+
+from report import display
+from report.chapters.front import figures
+from report.charts.panels import specified
+
+
+def test_networks_under_the_roofs_of_both_devices():
+    chart = figures.overview.__wrapped__(world())
+    titles = [panel["title"] for panel in specified(chart)["concat"]]
+    # Ten networks ran at batch size 1, eight at 8 and six at 64, fewer than three quarters
+    assert titles == ["Bead 2, fp16, timed by others", "Example CPU, Example core, 2 cores, fp32, batch 8"]
+    rates = {row[1:]: row[0] for row in rows_of(chart, "name", "flop_per_s", "intensity")}
+    # There 3.6 GFLOP in 60 us, on half of (9 + 7 * 0.9 + 8 * 6) MB for 8 images; here 8 * 2 GFLOP in 128 ms
+    there, here = ((rate, at) for (rate, at), name in rates.items() if name == "ResNet-18")
+    assert there == pytest.approx((3.6e9 / 60e-6, 3.6e9 / ((9 + 6.3 + 48) / 16 * 1e6)), rel=1e-5)
+    assert here == pytest.approx((125e9, 16e9 / (4e6 + 8 * 31.3e6)), rel=1e-5)  # mb(1, 8): 4 + 8 * (10.1 * 3 + 1)
+
+
+def test_one_device_is_enough():
+    alone = replace(world(), published=nothing().published)
+    assert len(specified(figures.overview.__wrapped__(alone))["concat"]) == 1
+    with pytest.raises(display.Missing):
+        figures.overview.__wrapped__(nothing())
