@@ -1,13 +1,14 @@
-"""What networks of transformers take, from stand-ins of their configurations: nothing here needs the library."""
+"""Networks of transformers and what they take, from stand-ins of configurations: nothing here needs the library."""
 
 import inspect
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
 
 from measure.errors import UserError
-from measure.models.hugging_face import HuggingFaceTask, _parse
+from measure.models.hugging_face import HuggingFaceTask, _kind, _network, _parse, _task
 
 
 def config(**settings):
@@ -116,3 +117,68 @@ def test_other_inputs_and_a_missing_vocabulary_are_one_sentence():
 )  # fmt: skip
 def test_a_name_may_end_in_a_phase_and_a_length(name, parts):
     assert _parse(name) == parts
+
+
+class Decoder(SimpleNamespace):
+    def __init__(self, **settings):
+        super().__init__(**vars(config(architectures=[], max_position_embeddings=64, layerdrop=0.1)) | settings)
+
+
+Bert, Translator, Autoencoder, Vision, Clip = (type(name, (Decoder,), {}) for name in "btavc")
+SEES, READS = SimpleNamespace(main_input_name="pixel_values"), SimpleNamespace(main_input_name="input_ids")
+MAPPINGS = {
+    "MODEL_FOR_CAUSAL_LM_MAPPING": {Decoder: ("net", "another"), Bert: "bert"},
+    "MODEL_FOR_MASKED_LM_MAPPING": {Bert: "bert"},
+    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING": {}, "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING": {},
+    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING": {Translator: "translator"},
+    "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING": {Vision: "vision", Clip: "clip"},
+    "MODEL_MAPPING": {Decoder: "base", Vision: SEES, Clip: READS},
+}  # fmt: skip
+AUTO = SimpleNamespace(
+    configuration_auto=SimpleNamespace(CONFIG_MAPPING_NAMES=["net", "vision"]),
+    modeling_auto=SimpleNamespace(**MAPPINGS),
+)
+CONFIGURATIONS = {"net": Decoder, "vision": Vision}
+API = type("Api", (), {"models": SimpleNamespace(auto=AUTO), "CONFIG_MAPPING": CONFIGURATIONS, "Own": "own"} | MAPPINGS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_pair", "task"),
+    [
+        (Decoder, False, "decodes"), (Bert, False, "encodes"),  # in both mappings
+        (Translator, True, "translates"), (Autoencoder, True, "encodes"),
+        (Vision, False, "classifies"), (Clip, False, "encodes"),  # its main input is a text
+    ],
+)  # fmt: skip
+def test_a_configuration_has_the_task_of_its_networks(kind, is_pair, task):
+    assert _kind(API, kind(is_encoder_decoder=is_pair)) == task
+
+
+def test_the_named_network_goes_before_one_with_a_head_before_any(monkeypatch):
+    head = ("MODEL_FOR_CAUSAL_LM_MAPPING",)
+    assert _network(API, Decoder(architectures=["Missing", "Own"]), head) == "own"
+    assert _network(API, Decoder(), head) == "net"  # the first of two
+    assert _network(API, Decoder(), ()) == "base"
+    # A part of another network is in no mapping, but in the module of its configuration
+    part = type("Part", (Decoder,), {"__module__": "configuration_part"})
+    module = ModuleType("modeling_part")
+    for name, of in (("PartModel", part), ("Layer", None), ("PartPreTrainedModel", part)):
+        setattr(module, name, type(name, (), {"config_class": of}))
+    monkeypatch.setitem(sys.modules, "modeling_part", module)
+    assert _network(API, part(), ()) is module.PartModel
+    assert _network(API, Autoencoder(), ()) is None
+
+
+def test_a_task_has_a_phase_and_a_length_that_the_network_can():
+    prefill, decode = _task(API, "net"), _task(API, "net_decode_63")
+    assert (prefill.phase, prefill.length, decode.phase, decode.length) == ("prefill", 64, "decode", 63)
+    assert (prefill.config.use_cache, prefill.config.layerdrop, prefill.network) == (False, 0.0, "net")
+    assert (_task(API, "vision").phase, _task(API, "vision").network) == ("encode", "vision")
+    for name, words in (
+        ("net_decode_64", "net takes 64 tokens at most, not the 65 of net_decode_64; name fewer"),
+        ("net_encode", "net cannot encode; its networks prefill or decode"),
+        ("nets", "model_type in nets"),
+    ):
+        with pytest.raises(UserError) as caught:
+            _task(API, name)
+        assert words in str(caught.value)
