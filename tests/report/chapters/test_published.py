@@ -103,6 +103,12 @@ def test_quantities_that_are_all_wrong_alike():
     assert {row.verdict for row in rows["step_estimates"] if row.quantity == "time"} == {"milliseconds"}
 
 
+def test_an_estimate_of_an_unknown_batch_is_not_compared_with_counts():
+    others = whole().published
+    paper = replace(whole(), published=replace(others, training_steps=others.training_steps.iloc[:0]))
+    assert {row.quantity for row in tables.of(paper)["step_estimates"]} == {"time"}
+
+
 def test_the_ratios_of_both_passes_that_profilers_print():
     ratios = facts.of_chapter("published", whole()).ratios
     assert (ratios.lowest.number, ratios.highest.number) == (0.0006, 425.38)  # rows of data/published/training.csv
