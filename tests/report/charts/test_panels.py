@@ -84,6 +84,19 @@ def test_a_legend_is_no_wider_than_its_panel(pixels, columns):
     assert float(re.search(r'width="([\d.]+)"', picture(made))[1]) < pixels + 100  # with the axis
 
 
+# Two names of about 150 pixels each, after a title of about 40 or 330
+@pytest.mark.parametrize(
+    ("title", "pixels", "is_beside"),
+    [("kind", 400, True), (6 * "long title", 770, True), (6 * "long title", 400, False)],
+)
+def test_a_legends_title_is_beside_its_names_where_both_fit(title, pixels, is_beside):
+    kinds = [f"a long kind of layer {number}" for number in range(2)]
+    rows = [{"x": 2, "y": 2, "kind": kind} for kind in kinds]
+    made = points(rows, "kind", dict.fromkeys(kinds, theme.BLUE), title=title).properties(width=pixels)
+    legend = specified(made)["encoding"]["color"]["legend"]
+    assert (legend["columns"], legend.get("titleOrient") == "left") == (2, is_beside)
+
+
 def test_a_name_has_one_colour_in_a_figure():
     palettes = {"a": "red"}, {"a": "blue"}, {"b": "red"}
     one, other, missing = (points([{"x": 2, "y": 2, "k": "a"}], "k", palette) for palette in palettes)
