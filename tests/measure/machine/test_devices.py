@@ -27,6 +27,22 @@ def test_a_missing_device_is_answered_with_the_present_ones(monkeypatch):
             devices.find(name)
 
 
+@pytest.mark.parametrize(
+    ("system", "machine", "gpus", "names"),
+    [
+        ("Linux", "x86_64", 2, ["cuda:0", "cuda:1", "cpu"]), ("Linux", "arm64", 0, ["cpu"]),
+        ("Darwin", "arm64", 0, ["mps", "cpu"]), ("Darwin", "x86_64", 0, ["cpu"]),  # Intel's have no such GPU
+    ],
+)  # fmt: skip
+def test_gpus_go_before_the_processor(monkeypatch, system, machine, gpus, names):
+    monkeypatch.setattr(devices, "hip_version", lambda: None)
+    monkeypatch.setattr(devices, "nvidia_handles", lambda: [object()] * gpus)
+    monkeypatch.setattr(devices.platform, "system", lambda: system)
+    monkeypatch.setattr(devices.platform, "machine", lambda: machine)
+    assert devices.available_names() == names
+    assert devices.find("cpu").torch_name == "cpu"
+
+
 # A line of ioreg on an M4
 CORES = '      "gpu-core-count" = 10'
 
