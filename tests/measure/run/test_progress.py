@@ -1,6 +1,7 @@
 """The output of a run: the progress of its parts, its summary, and the contents of the cache."""
 
 import io
+import re
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -51,6 +52,19 @@ def test_piped_progress_is_a_plain_line_a_part(golden):
     without_budget = show([]) + show([DONE] * 3) + show([DONE, FULL])
     with_budget = show([DONE], 130.0) + show([DONE], 90.0) + show([DONE, FULL], 130.0, shows_tasks=True)
     golden("run-progress", without_budget + with_budget)
+
+
+def test_on_a_terminal_lines_about_failures_are_red():
+    output = io.StringIO()
+    console = Console(file=output, width=120, force_terminal=True, force_interactive=False, color_system="standard")
+    with RunProgress(TASKS, console, shows_tasks=True) as display:
+        display.say("Waiting for quiet")
+        display.begin_part("batch 64", TASKS)
+        for task, outcome in zip(TASKS, (DONE, FULL), strict=False):
+            display.begin(task)
+            display.end(task, outcome)
+    red = re.findall(r"\x1b\[31m([^\x1b]*)", output.getvalue())
+    assert [line.split(":")[0].strip() for line in red] == [f"[2/3] {TASKS[1].label}".split(":")[0], "batch 64"]
 
 
 def test_the_time_left_is_the_estimate_at_the_pace_of_the_run(clock):
