@@ -150,12 +150,16 @@ def test_auxiliary_heads_keep_their_parameters_and_never_run(name, of_the_head, 
         ("torchvision:raft_small", [(2, 3, 512, 512), (2, 3, 512, 512)]),
         ("torchvision:ssd300_vgg16", [[(3, 300, 300), (3, 300, 300)]]),
         ("torchaudio:wavlm_base", [(2, 16000)]),
+        # In stereo at 8, 16 and 44.1 kHz; one voice at 8 kHz; 80 bands of 100 frames
+        ("torchaudio:hdemucs_low", [(2, 2, 8000)]), ("torchaudio:hdemucs_medium", [(2, 2, 16000)]),
+        ("torchaudio:hdemucs_high", [(2, 2, 44100)]), ("torchaudio:conv_tasnet_base", [(2, 1, 8000)]),
+        ("torchaudio:DeepSpeech", [(2, 1, 100, 80)]), ("torchaudio:Wav2Letter", [(2, 1, 16000)]),
         ("torchaudio:WaveRNN", [(2, 1, 1000), (2, 1, 128, 9)]),  # (9 - 5 + 1) frames of 200 samples
         ("torchaudio:Tacotron2", [(2, 20), (2,), (2, 80, 86), (2,)]),
         # 16 layers, keys and values, 2 texts, 8 heads of keys, 8 places, 64 numbers
         ("language:llama_1b_decode_7", [(2, 1), (16, 2, 2, 8, 8, 64)]),
     ],
-)
+)  # fmt: skip
 def test_inputs_have_the_networks_shapes(name, shapes):
     inputs = catalog.make_inputs(found(name), 2, "meta", torch.bfloat16)
     assert [[each.shape for each in part] if isinstance(part, list) else part.shape for part in inputs] == shapes
