@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.charts.labels import MARK, Box, place, spread, text_size
+from report.charts.labels import MARK, Box, along, place, spread, text_size
 
 PANEL = Box(0, 0, 400, 300)
 POINT = st.tuples(st.floats(10, 390), st.floats(10, 290), st.integers(0, 12).map("name_".ljust))
@@ -70,3 +70,13 @@ def test_a_distant_label_has_a_leader_and_none_is_too_far(covered, has_leader):
     if not covered:
         (label,) = placed
         assert label.box.left == pytest.approx(200 + MARK + 2)  # to the right, 2 free pixels from its mark
+
+
+def test_boxes_along_a_line_leave_its_ends_free():
+    # 40 pixels down to the right by 3 and 4 in 5: ten steps and eleven boxes of 4 pixels, seven without two at both ends
+    boxes = along((100, 50), (124, 82), free=2)
+    middles = [((box.left + box.right) / 2, (box.top + box.bottom) / 2) for box in boxes]
+    assert [x for x, _ in middles] == pytest.approx([100 + 2.4 * step for step in range(2, 9)])
+    assert [y for _, y in middles] == pytest.approx([50 + 3.2 * step for step in range(2, 9)])
+    assert [box.right - box.left for box in boxes] == pytest.approx([4.0] * 7)
+    assert along((7, 7), (7, 7)) == [Box(5, 5, 9, 9)]

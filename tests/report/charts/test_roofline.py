@@ -1,7 +1,7 @@
 import json
 import re
 from itertools import product
-from math import atan, cos, sin
+from math import atan, cos, log10, sin
 
 import pandas as pd
 import pytest
@@ -72,3 +72,10 @@ def test_no_name_covers_a_text_along_its_roof():
         for along, up in product((1, width / 2, width - 1), (5, 4 + height / 2, 3 + height)):
             right, down = x + along * cos(angle) - up * sin(angle), y - along * sin(angle) - up * cos(angle)
             assert any(box.left <= right <= box.right and box.top <= down <= box.bottom for box in taken)
+
+
+def test_a_text_rises_with_its_roof_wherever_the_roof_begins():
+    wide = Plane.over([ROOF], 500, 300, intensities=[1e-3])  # the roofs begin at the plane's foot, right of its corner
+    decades = log10(wide.x.high / wide.x.low), log10(wide.y.high / wide.y.low)
+    slopes = [row["slope"] for rows in specified(wide.chart())["datasets"].values() for row in rows if row.get("slope")]
+    assert slopes == pytest.approx([(300 / decades[1]) / (500 / decades[0])] * 2, rel=1e-4)
