@@ -73,7 +73,7 @@ def test_a_distant_label_has_a_leader_and_none_is_too_far(covered, has_leader):
 
 
 def test_boxes_along_a_line_leave_its_ends_free():
-    # 40 pixels down to the right by 3 and 4 in 5: ten steps and eleven boxes of 4 pixels, seven without two at both ends
+    # 40 pixels, down to the right: ten steps and eleven boxes of 4 pixels, seven of them without two at both ends
     boxes = along((100, 50), (124, 82), free=2)
     middles = [((box.left + box.right) / 2, (box.top + box.bottom) / 2) for box in boxes]
     assert [x for x, _ in middles] == pytest.approx([100 + 2.4 * step for step in range(2, 9)])
