@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.advice import COMPILE
 from measure.domain.names import model_name
 from measure.domain.words import INFERENCE, STEP
 from report.chapters.gpus.calls import recordings
@@ -17,6 +18,8 @@ from report.paper.frames import each, matching
 from report.stats.correlations import rank_correlation
 from report.stats.value import NOTHING, Name, Source, Value, count_of, exact, extremes, median_of
 
+GRAPH_FLAGS = "--device cuda --sections inference --variants eager cuda_graph"
+CUDA_GRAPH = "cuda_graph"
 COMMAND = measure_command("--device cuda --sections workload inference training operators")
 
 
@@ -46,6 +49,13 @@ class Compiled(Facts):
     single_most: Value  #: The largest gain from compiling at the smallest batch size.
 
 
+class Captured(Facts):
+    batch: Value  #: The smallest batch size of networks captured as CUDA graphs.
+    networks: Value  #: Networks captured at that size.
+    least: Value  #: The least gain from one launch of all kernels at the smallest batch size, with its network.
+    most: Value  #: The largest gain from one launch of all kernels at the smallest batch size, with its network.
+
+
 class LoweredStep(Facts):
     """A training step profiled at two precisions: the GPU and network where the host hides most of the gain."""
 
@@ -62,6 +72,7 @@ class Host(Facts):
     base: Single  # at fp32
     launched: Launched
     compiled: Compiled
+    graph: Captured
     lowered: LoweredStep
 
 
@@ -77,6 +88,9 @@ def of(paper: Paper) -> Host:
         sourced(_single(paper, machine, BASE_PRECISION) if lower != BASE_PRECISION else missing(Single), source),
         sourced(_launched(paper, machine, lower), Source("traces/*/operators.csv", "inference", COMMAND)),
         sourced(_compiled(machine), replace(source, rows="inference, compile over eager")),
+        sourced(
+            _captured(machine), Source(source.table, "inference, cuda_graph over eager", measure_command(GRAPH_FLAGS))
+        ),
         sourced(_lowered(paper), Source("machines/*/profiles.csv", "phase step", COMMAND)),
     )
 
@@ -132,15 +146,30 @@ def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:
     return Launched(Name(network), exact(calls), exact(kernels), exact(of_base))
 
 
-def _compiled(machine: Machine) -> Compiled:
-    """Gains have no interval: both timings may be from different sessions."""
+def _gains(machine: Machine, variant: str) -> dict[Any, pd.Series]:
+    """Return the gain of each network over eager mode at the lower precision, by batch size.
+
+    Gains have no interval: both timings may be from different sessions.
+    """
     sample = ["model", "batch", "precision"]
-    ran = matching(machine.variants, status="ok", variant="compile", precision=machine.lower_precision)
-    both = matching(machine.cells, status="ok").merge(ran, on=sample, suffixes=("", "_compiled"))
-    if both.empty:
+    ran = matching(machine.variants, status="ok", variant=variant, precision=machine.lower_precision)
+    both = matching(machine.cells, status="ok").merge(ran, on=sample, suffixes=("", "_other"))
+    both = both.assign(gain=both.latency_s / both.latency_s_other, name=both.model.map(model_name))
+    return {batch: rows.set_index("name").gain for batch, rows in both.groupby("batch")}
+
+
+def _captured(machine: Machine) -> Captured:
+    at = _gains(machine, CUDA_GRAPH)
+    if not at:
+        return missing(Captured)
+    smallest = min(at)
+    return Captured(exact(smallest), count_of(len(at[smallest]), "networks"), *extremes(at[smallest], fewest=2))
+
+
+def _compiled(machine: Machine) -> Compiled:
+    at = _gains(machine, COMPILE)
+    if not at:
         return missing(Compiled)
-    both = both.assign(gain=both.latency_s / both.latency_s_compiled, name=both.model.map(model_name))
-    at: dict[Any, pd.Series] = {batch: rows.set_index("name").gain for batch, rows in both.groupby("batch")}
     largest, smallest = max(at), min(at)
     single = extremes(at[smallest], fewest=2) if smallest < largest else (NOTHING, NOTHING)
     return Compiled(

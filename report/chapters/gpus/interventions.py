@@ -17,9 +17,8 @@ from report.paper.chips import short_name
 from report.paper.frames import each, matching
 from report.stats.value import Name, Source, Value, count_of, exact, extremes
 
-CUDA_GRAPH = "cuda_graph"
 BITS, MEMORY, COMPILED, LAYOUT, GRAPH = "bits ÷ 2", "memory", "compiled", "layout", "graph"
-VARIANTS = {COMPILED: COMPILE, LAYOUT: CHANNELS_LAST, GRAPH: CUDA_GRAPH}
+VARIANTS = {COMPILED: COMPILE, LAYOUT: CHANNELS_LAST, GRAPH: host.CUDA_GRAPH}
 SEEN = 0.005  # the least share of the kernels' time of a network to show a kind
 SIDE = ["network", "batch", "precision"]  # of a recording
 

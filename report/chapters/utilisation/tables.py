@@ -16,6 +16,7 @@ SETTINGS = {
     "tcmalloc": "`LD_PRELOAD=libtcmalloc_minimal.so.4`",
     "channels_last": "`model.to(memory_format=torch.channels_last)`",
     "compile": "`torch.compile(model)`",
+    "cuda_graph": "`torch.cuda.CUDAGraph`",
     "cudnn_benchmark": "`torch.backends.cudnn.benchmark = True`",
     "autocast": "`torch.autocast(device)`",
 }
@@ -40,7 +41,7 @@ def gains(paper: Paper) -> str:
             cells = [NONE if value.is_missing else value.interval for value in values]
             rows.append([" and ".join(filter(None, words)), ", ".join(filter(None, settings)), *cells])
     header = " | ".join(["Remedy", "Setting", *(f"Batch {batch} >" for batch in batches)])
-    untried = "eager kept_memory" if machine.chip_kind == "cpu" else "eager compile channels_last"
+    untried = "eager kept_memory" if machine.chip_kind == "cpu" else "eager compile channels_last cuda_graph"
     return markdown_table(header, display.required(rows[1:] and rows, command(f"inference --variants {untried}")))
 
 
