@@ -51,7 +51,8 @@ class Saved(Facts):
     networks: Value  #: Networks whose energy in the batch is known at both precisions.
     lowered_least: Value  #: The least ratio of fp32 and the lower precision in the batch, with its network.
     lowered_most: Value  #: The greatest ratio of fp32 and the lower precision in the batch, with its network.
-    lowered_single: Value  #: The ratio of fp32 and the lower precision for an image alone, of the typical network.
+    single_networks: Value  #: Networks whose energy for an image alone is known at both precisions.
+    single_more: Value  #: Networks whose image alone takes more energy at the lower precision than at fp32.
     compiled: Value  #: The ratio of eager mode and compiled in the largest batch compiled, of the typical network.
 
 
@@ -80,7 +81,7 @@ class EnergyFit(Facts):
     high: Value  #: Measured over fitted energy: one cell in twenty is higher.
     unseen_low: Value  #: The lower end for networks that the fit left out.
     unseen_high: Value  #: The upper end for networks that the fit left out.
-    at_bandwidth: Value  #: Power of a kernel that moves bytes at this price at the measured bandwidth.
+    at_bandwidth: Value  #: Constant power and that of bytes at this price at the measured bandwidth.
 
 
 class KernelJoules(Facts):
@@ -114,6 +115,7 @@ class Energy(Facts):
     fit_base: EnergyFit  # at fp32
     kernels: KernelJoules
     tokens: TokenJoules
+    over_limit: bool  #: The bytes of a network cost more than the power limit lets a stream at full bandwidth pay
 
 
 @cache
@@ -223,10 +225,12 @@ def of(paper: Paper) -> Energy:
         return missing(Energy)
     machine = machines[0]
     lower, printed = machine.lower_precision, datasheet(paper.chips, machine.environment.name).power_w
+    limit_w, base = machine.environment.power_limit_w or float(printed.max()), fit_of(machine, BASE_PRECISION)
     facts = Energy(
-        Name(machine.name), exact(machine.environment.power_limit_w or printed.max(), "W"),
+        Name(machine.name), exact(limit_w, "W"),
         exact(batches(machine)[1]), _images(machine, lower), _images(machine, BASE_PRECISION), _saved(machine),
-        _puzzle(machine), fit_of(machine, lower), fit_of(machine, BASE_PRECISION), _kernels(machine), _tokens(machine),
+        _puzzle(machine), fit_of(machine, lower), base, _kernels(machine), _tokens(machine),
+        over_limit=(base.at_bandwidth.low or 0) > limit_w,
     )  # fmt: skip
     return sourced(facts, Source(f"machines/{machine.folder}/samples.csv", "energy_j, eager", host.COMMAND))
 
@@ -266,7 +270,8 @@ def _saved(machine: Machine) -> Saved:
     command = measure_command("--device cuda --sections inference --variants eager compile")
     source = Source(f"machines/{machine.folder}/samples.csv", "energy_j, compile over eager", command)
     return Saved(
-        count_of(batched.count(), "networks"), *_ends(batched), median_of(single), replace(fused, source=source)
+        count_of(batched.count(), "networks"), *_ends(batched), count_of(single.count(), "networks"),
+        count_of((single < 1).sum(), "networks"), replace(fused, source=source),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from report.chapters.gpus import energy, host, interventions, memory, traced
 from report.chapters.gpus.host import Host
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Paper, published
-from report.paper.chips import short_name
+from report.paper.chips import datasheet, roof_of, short_name
 from report.paper.frames import matching
 from report.paper.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, typical
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
@@ -51,7 +51,7 @@ class Devices(Facts):
 
 
 class OwnGpus(Facts):
-    """The typical share of the roofline drawn layer by layer on the GPUs that this program timed, by measured roofs.
+    """The typical share of the roofline drawn layer by layer on the GPUs that this program timed, by datasheets.
 
     In eager mode, at the largest batch that most networks ran, at fp32 and at the lower precision.
     """
@@ -207,18 +207,21 @@ def _devices(paper: Paper) -> Devices:
 
 
 def own_shares(paper: Paper) -> pd.DataFrame:
-    """Return one row per network, own GPU and precision: the ``share`` of the roof layer by layer.
+    """Return one row per network, own GPU and precision: the ``share`` of the datasheet's roof layer by layer.
 
-    The batch is the largest that half of the networks ran.
+    GPUs without a row among the chips are left out. The batch is the largest that half of the networks ran.
     """
     found = []
     for machine in paper.undisturbed.machines:
-        cells = matching(machine.cells, status="ok").dropna(subset="operator_bound_s")
+        roof = roof_of(paper.chips, next(iter(datasheet(paper.chips, machine.environment.name).chip), None))
+        if machine.chip_kind != "gpu" or roof is None:
+            continue
+        cells = matching(machine.cells, status="ok")
+        cells = cells.assign(least_s=memory.layered_s(paper, roof, cells)).dropna(subset="least_s")
         networks = cells.groupby("batch").model.nunique()
         batch = networks[2 * networks >= networks.max()].index.max()
-        if machine.chip_kind == "gpu":
-            rows = cells[(cells.batch == batch) & cells.precision.isin([BASE_PRECISION, machine.lower_precision])]
-            found.append(rows.assign(device=machine.name, share=rows.operator_bound_s / rows.latency_s))
+        rows = cells[(cells.batch == batch) & cells.precision.isin([BASE_PRECISION, machine.lower_precision])]
+        found.append(rows.assign(device=machine.name, share=rows.least_s / rows.latency_s))
     return pd.concat(found) if found else pd.DataFrame(columns=["device", "precision", "model", "batch", "share"])
 
 

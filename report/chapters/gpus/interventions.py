@@ -147,8 +147,8 @@ def _of_bits(machine: Machine) -> list[Gain]:
 def _of_memory(paper: Paper, change: str, own: str) -> list[Gain]:
     rows, timed, pair = memory.layers(paper), memory.networks(paper), memory.memories(paper)
     kinds = _kinds(rows, change) if len(rows) else []
-    is_own = pair is not None and own == _whole(pair.first.machine)
-    return [*kinds, *(_networks(timed.gain, own, change) if len(timed) and is_own else [])]
+    is_own = len(timed) > 0 and pair is not None and own == _whole(pair.first.machine)
+    return [*kinds, *(_networks(matching(timed, batch=timed.batch.max()).gain, own, change) if is_own else [])]
 
 
 def _batches(machine: Machine) -> list[Gain]:

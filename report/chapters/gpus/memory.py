@@ -10,12 +10,14 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roof
+from measure.domain.words import INFERENCE
 from report.chapters.gpus import calls, host
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.cells import operator_bounds
 from report.paper.chips import datasheet, roof_of, short_name
-from report.paper.frames import matching
+from report.paper.frames import each, matching
 from report.paper.roofs import with_cache
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
@@ -44,7 +46,10 @@ class OtherMemory(Facts):
     batch: Value  #: The largest common batch size.
     networks: Value  #: Networks timed on both.
     speed: Value  #: How many times as fast networks are on the second GPU.
-    most: Value  #: The largest speed-up, with the network's name.
+    smaller: Value  #: The next smaller batch size that ran on both.
+    smaller_least: Value  #: The least speed-up at that size, with the network's name.
+    smaller_most: Value  #: The largest speed-up at that size, with the network's name.
+    roof: Value  #: How many times as fast the rooflines of the datasheets, drawn layer by layer, promise them to be.
     example: Name  #: The profiled network with most of its time memory-bound by the datasheet's roof.
     promised: Value  #: How many times as fast that network is on the second, if all bytes come from memory.
     gained: Value  #: How many times as fast the kernels of that network are on the second.
@@ -90,12 +95,15 @@ def memories(paper: Paper) -> Memories | None:
         if chip and roof and machine.chip_kind == "gpu":
             cards.append(Card(machine, chip, with_cache(roof, machine.caches, machine.levels)))
     found = (Memories(*pair) for pair in permutations(cards, 2) if pair[0].roof.flop_per_s == pair[1].roof.flop_per_s)
-    return next((each for each in found if each.bandwidth >= ANOTHER), None)
+    return next((pair for pair in found if pair.bandwidth >= ANOTHER), None)
 
 
 @cache
 def networks(paper: Paper) -> pd.DataFrame:
-    """Return one row per network at the largest common batch and lower precision; ``gain`` is the second's speed-up."""
+    """Return one row per network and common batch at the lower precision, the largest batch first.
+
+    ``gain`` is the second's speed-up, ``promised`` the ratio of the bounds by the datasheets.
+    """
     pair = memories(paper.undisturbed)  # a finding of the first page
     if pair is None:
         return pd.DataFrame()
@@ -104,7 +112,21 @@ def networks(paper: Paper) -> pd.DataFrame:
         for card in pair
     )
     both = first.merge(second, on=SAMPLE, suffixes=("", "_other"))
-    return matching(both, batch=both.batch.max()).assign(gain=lambda rows: rows.latency_s / rows.latency_s_other)
+    both = both.sort_values("batch", ascending=False, kind="stable")
+    both = both.assign(gain=both.latency_s / both.latency_s_other)
+    least, least_other = (layered_s(paper, card.roof, both) for card in pair)
+    return both.assign(promised=least / least_other)
+
+
+def layered_s(paper: Paper, roof: Roof, cells: pd.DataFrame) -> pd.Series:
+    """Return the least time of each cell of inference under a roof, drawn layer by layer; NaN where unknown."""
+    bounds: dict[tuple[str, int, str], float] = {}
+    for precision in cells.precision.unique():
+        if line := roof.at(precision):
+            rows = matching(operator_bounds(paper.operators, precision, line), stage=INFERENCE)
+            bounds |= {(row.model, row.batch, precision): row.bound_s for row in each(rows)}
+    keys = zip(cells.model, cells.batch, cells.precision, strict=True)
+    return pd.Series([bounds.get(key, np.nan) for key in keys], cells.index, dtype=float)
 
 
 @cache
@@ -116,8 +138,8 @@ def layers(paper: Paper) -> pd.DataFrame:
     kind on the first.
     """
     pair, found = memories(paper), []
-    recorded = {(each.network, each.batch, each.chip): each for each in calls.recordings(paper)
-                if each.precision == BASE_PRECISION}  # fmt: skip
+    recorded = {(one.network, one.batch, one.chip): one for one in calls.recordings(paper)
+                if one.precision == BASE_PRECISION}  # fmt: skip
     for network, batch, chip in recorded:
         if pair is not None and chip == pair.first.chip and (network, batch, pair.second.chip) in recorded:
             sides = []
@@ -152,10 +174,12 @@ def _of(rows: pd.DataFrame, card: Card) -> LayersOfMemory:
 
 
 def of(paper: Paper) -> OtherMemory:
-    pair, timed, rows = memories(paper), networks(paper), example(paper)
-    if pair is None or timed.empty or rows.empty:
+    pair, found, rows = memories(paper), networks(paper), example(paper)
+    if pair is None or found.empty or rows.empty:
         return missing(OtherMemory)
-    _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
+    sizes = found.batch.unique()
+    timed, before = matching(found, batch=sizes[0]), matching(found, batch=sizes[1:2].max(initial=0))
+    ends = extremes(dict(zip(before.model.map(model_name), before.gain, strict=True)), fewest=2)
     every, roof = layers(paper), pair.first.roof
     activations, size = matching(every, kind=ACTIVATION), roof.cache_byte or np.nan
     ratio = (roof.cache_byte_per_s or np.nan) / pair.first.byte_per_s
@@ -163,7 +187,7 @@ def of(paper: Paper) -> OtherMemory:
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
-        median_of(timed.gain), most, Name(rows.network.iloc[0]),
+        median_of(timed.gain), exact(before.batch.max()), *ends, median_of(timed.promised), Name(rows.network.iloc[0]),
         exact(rows.least_s.sum() / rows.least_s_other.sum()), exact(rows.time_s.sum() / rows.time_s_other.sum()),
         exact(roof.cache_byte, "B"), replace(exact(ratio), source=Source(swept, "reads by size", SWEEP)),
         _of(activations[activations.call_byte <= size], pair.first),

@@ -52,8 +52,13 @@ def paper() -> Paper:
         ]  # fmt: skip
         named = replace(gpu.environment, name=chip)
         machines.append(replace(gpu, environment=named, folder=chip, cells=pd.DataFrame(cells)))
+    operators = [
+        {"model": f"net{k}", "batch": batch, "stage": "inference", "precision": "bf16", "calls": 1}
+        | {"flop": 10**12 * (k == 2), "byte": 10**9 * (k < 2)}
+        for k in range(3) for batch in (1, 8)
+    ]  # fmt: skip
     return replace(
-        world(), chips=pd.concat([chips, fast]), machines=tuple(machines),
+        world(), operators=pd.DataFrame(operators), chips=pd.concat([chips, fast]), machines=tuple(machines),
         traces=(_trace(SLOW, 5), _trace(FAST, 6), _trace(SLOW, 5, "Alone, batch 8, fp32, inference")),
     )  # fmt: skip
 
@@ -63,7 +68,10 @@ def test_the_gain_from_memory_by_hand():
     assert (found.first.text, found.second.text, found.bandwidth.number) == ("H100 SXM", "Twin", 2)
     # 1.2, 1.1 and 2 times as fast
     assert (found.batch.number, found.networks.number, found.speed.number) == (8, 3, pytest.approx(1.2))
-    assert found.most.number == pytest.approx(2)
+    # The same with one input. Bytes alone in net0 and net1, FLOP alone in net2: 2, 2 and 1 promised
+    assert (found.smaller.number, found.smaller_least.name) == (1, "net1")
+    assert (found.smaller_least.number, found.smaller_most.number) == pytest.approx((1.1, 2))
+    assert found.roof.number == pytest.approx(2)
     sizes = [(each.layers.number, each.gain.number, each.memory.number) for each in (found.fits, found.larger)]
     assert sizes == [pytest.approx((4, 0.5 / 0.4, 1 / 0.5)), pytest.approx((1, 1.25 / 0.75, 1 / 1.25))]
     assert (found.depthwise.gain.number, found.depthwise.memory.number) == pytest.approx((1, 0.25))
