@@ -115,7 +115,6 @@ class Energy(Facts):
     fit_base: EnergyFit  # at fp32
     kernels: KernelJoules
     tokens: TokenJoules
-    over_limit: bool  #: The bytes of a network cost more than the power limit lets a stream at full bandwidth pay
 
 
 @cache
@@ -225,12 +224,10 @@ def of(paper: Paper) -> Energy:
         return missing(Energy)
     machine = machines[0]
     lower, printed = machine.lower_precision, datasheet(paper.chips, machine.environment.name).power_w
-    limit_w, base = machine.environment.power_limit_w or float(printed.max()), fit_of(machine, BASE_PRECISION)
     facts = Energy(
-        Name(machine.name), exact(limit_w, "W"),
+        Name(machine.name), exact(machine.environment.power_limit_w or printed.max(), "W"),
         exact(batches(machine)[1]), _images(machine, lower), _images(machine, BASE_PRECISION), _saved(machine),
-        _puzzle(machine), fit_of(machine, lower), base, _kernels(machine), _tokens(machine),
-        over_limit=(base.at_bandwidth.low or 0) > limit_w,
+        _puzzle(machine), fit_of(machine, lower), fit_of(machine, BASE_PRECISION), _kernels(machine), _tokens(machine),
     )  # fmt: skip
     return sourced(facts, Source(f"machines/{machine.folder}/samples.csv", "energy_j, eager", host.COMMAND))
 

@@ -1,6 +1,7 @@
 """The numbers of the chapter on GPUs that others timed."""
 
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pandas as pd
@@ -8,7 +9,7 @@ import pandas as pd
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
 from report.chapters.gpus import energy, host, interventions, memory, traced
-from report.chapters.gpus.host import Host
+from report.chapters.gpus.host import Captured, Host
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Paper, published
 from report.paper.chips import datasheet, roof_of, short_name
@@ -137,7 +138,9 @@ class Gpus(Facts):
     memory: memory.OtherMemory
     interventions: interventions.Interventions
     host: Host
+    graph: Captured
     energy: energy.Energy
+    byte_exceeds: bool  #: At the price of a network's bytes, a stream at full bandwidth would exceed the power limit
     few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
     calls_rank: bool  #: Operators called rank single inputs better than FLOP
     smaller_numbers_wait: bool  #: At the lower precision the GPU's work in a training step shrinks more than the step
@@ -151,7 +154,7 @@ def of(paper: Paper) -> Gpus:
     calculation = _calculation(paper, best, following)
     of_host = host.of(paper)
     single, lowered = of_host.single, of_host.lowered
-    other_memory = memory.of(paper)
+    other_memory, joules = memory.of(paper), energy.of(paper)
     found = Gpus(
         timings=Timings(
             count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
@@ -171,7 +174,9 @@ def of(paper: Paper) -> Gpus:
         memory=other_memory,
         interventions=interventions.of(paper),
         host=of_host,
-        energy=energy.of(paper),
+        graph=host.captured(paper),
+        energy=joules,
+        byte_exceeds=(joules.fit_base.at_bandwidth.low or 0) > (joules.limit.number or inf),
         few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
         calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
         smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0),

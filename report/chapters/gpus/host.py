@@ -18,7 +18,7 @@ from report.paper.frames import each, matching
 from report.stats.correlations import rank_correlation
 from report.stats.value import NOTHING, Name, Source, Value, count_of, exact, extremes, median_of
 
-GRAPH_FLAGS = "--device cuda --sections inference --variants eager cuda_graph"
+GRAPH_COMMAND = measure_command("--device cuda --sections inference --variants eager cuda_graph")
 CUDA_GRAPH = "cuda_graph"
 COMMAND = measure_command("--device cuda --sections workload inference training operators")
 
@@ -72,7 +72,6 @@ class Host(Facts):
     base: Single  # at fp32
     launched: Launched
     compiled: Compiled
-    graph: Captured
     lowered: LoweredStep
 
 
@@ -88,9 +87,6 @@ def of(paper: Paper) -> Host:
         sourced(_single(paper, machine, BASE_PRECISION) if lower != BASE_PRECISION else missing(Single), source),
         sourced(_launched(paper, machine, lower), Source("traces/*/operators.csv", "inference", COMMAND)),
         sourced(_compiled(machine), replace(source, rows="inference, compile over eager")),
-        sourced(
-            _captured(machine), Source(source.table, "inference, cuda_graph over eager", measure_command(GRAPH_FLAGS))
-        ),
         sourced(_lowered(paper), Source("machines/*/profiles.csv", "phase step", COMMAND)),
     )
 
@@ -158,12 +154,17 @@ def _gains(machine: Machine, variant: str) -> dict[Any, pd.Series]:
     return {batch: rows.set_index("name").gain for batch, rows in both.groupby("batch")}
 
 
-def _captured(machine: Machine) -> Captured:
+def captured(paper: Paper) -> Captured:
+    machine = paper.undisturbed.machine("gpu")
+    if machine is None:
+        return missing(Captured)
+    source = Source(f"machines/{machine.folder}/samples.csv", "inference, cuda_graph over eager", GRAPH_COMMAND)
     at = _gains(machine, CUDA_GRAPH)
     if not at:
-        return missing(Captured)
+        return sourced(missing(Captured), source)
     smallest = min(at)
-    return Captured(exact(smallest), count_of(len(at[smallest]), "networks"), *extremes(at[smallest], fewest=2))
+    ends = extremes(at[smallest], fewest=2)
+    return sourced(Captured(exact(smallest), count_of(len(at[smallest]), "networks"), *ends), source)
 
 
 def _compiled(machine: Machine) -> Compiled:

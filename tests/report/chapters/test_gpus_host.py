@@ -83,7 +83,7 @@ def test_the_gains_of_compiling_by_batch():
 
 
 def test_the_gains_of_one_launch_of_all_kernels():
-    found = host.of(paper()).graph
+    found = host.captured(paper())
     assert (found.batch.number, found.networks.number) == (1, 2)
     assert (found.least.name, found.least.number) == ("net1", pytest.approx(2))
     assert (found.most.name, found.most.number) == ("net3", pytest.approx(5))
