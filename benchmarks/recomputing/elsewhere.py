@@ -19,6 +19,7 @@ BYTE = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5}
 
 RATES = {"fp64": ["fp64"], "fp32": ["fp32", "tf32"], "fp16": ["fp16", "bf16"]}
 COMPILED, FEWEST, MANY = "torch.compile", 20, 900
+PRINTED_DIGITS = 10_000  # timm prints millions of parameters with two decimals
 LIGHT, HEAVY = "timm:mobilenetv2_100", "timm:resnet18"
 
 
@@ -41,6 +42,8 @@ def timings(data: Path, chips: pd.DataFrame) -> pd.DataFrame:
     rows["latency_s"] = (rows.batch / rows.throughput_per_s).fillna(rows.latency_s)
     counts = pd.read_csv(folder / "counts.csv").drop(columns=["status", "reason"])
     rows = rows.merge(counts, on=NETWORK, how="left")
+    is_other = (rows.published_parameter_count - rows.parameter_count).abs() > PRINTED_DIGITS / 2
+    rows.loc[is_other, counts.columns.drop(NETWORK)] = np.nan  # another network was timed under this name
     peaks = chips.groupby(["chip", "precision"]).peak_flop_per_s.max()
     of_rate = {name: peaks[peaks.index.isin(rates, 1)].groupby("chip").max() for name, rates in RATES.items()}
     rows["peak"] = pd.concat(of_rate).reindex(pd.MultiIndex.from_frame(rows[["computed", "device"]])).to_numpy()
