@@ -25,6 +25,7 @@ from report.paper.roofs import sustained
 from report.stats.correlations import Numbers, interval, weights
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
+ALONE = 1  # the batch of a single image or token
 WORK = ["flop", "byte", "time_s"]
 COLUMNS = ["model", "batch", "precision", "phase", "variant", "input_shape", *WORK, "energy_j"]
 
@@ -99,14 +100,14 @@ class TokenJoules(Facts):
 
     network: Name  #: The language model with the most batch sizes.
     batch: Value  #: Its largest batch size.
-    single: Value  #: Energy of a token at the smallest batch size.
+    single: Value  #: Energy of a token alone.
     large: Value  #: Energy of a token at the largest batch size.
 
 
 class Energy(Facts):
     device: Name  #: The GPU with the most cells whose energy is known.
     limit: Value  #: Its power limit.
-    batch: Value  #: The batch: of the sizes above the smallest, the one with the most cells whose energy is known.
+    batch: Value  #: The batch: of the sizes above 1, the one with the most cells whose energy is known.
     images: ImageJoules  # at the lower precision
     base: ImageJoules  # at fp32
     saved: Saved
@@ -148,11 +149,10 @@ def images(machine: Machine, precision: str | None = None, batch: Any = None, va
     return rows[rows.input_shape.str.count("x") == 2]
 
 
-def batches(machine: Machine) -> tuple[Any, Any]:
-    """Return the smallest batch size, and of the others the one with the most cells; None if there is none."""
-    counts = images(machine).batch.value_counts().sort_index()
-    others = counts[1:]
-    return min(counts.index, default=None), others[others == others.max()].index.max() if len(others) else None
+def usual_batch(machine: Machine) -> Any:
+    """Return the batch size above 1 with the most cells, of several the largest; None if there is none."""
+    counts = images(machine).batch.value_counts().drop(ALONE, errors="ignore")
+    return counts[counts == counts.max()].index.max() if len(counts) else None
 
 
 @dataclass(frozen=True)
@@ -201,11 +201,10 @@ def fitted(machine: Machine, precision: str) -> FittedEnergy | None:
 
 def efficiencies(machine: Machine) -> pd.DataFrame:
     """Return one row per cell of one image or of the batch: ``flop_per_j`` and the ``intensity`` layer by layer."""
-    smallest, usual = batches(machine)
     rows = images(machine)
     rows = rows.assign(
         name=rows.model.map(model_name), intensity=rows.flop / rows.byte, flop_per_j=rows.flop / rows.energy_j,
-        inputs=rows.batch.map({smallest: "one image", usual: "a batch"}),
+        inputs=rows.batch.map({ALONE: "one image", usual_batch(machine): "a batch"}),
     )  # fmt: skip
     return rows.dropna(subset="inputs")
 
@@ -226,16 +225,16 @@ def of(paper: Paper) -> Energy:
     lower, printed = machine.lower_precision, datasheet(paper.chips, machine.environment.name).power_w
     facts = Energy(
         Name(machine.name), exact(machine.environment.power_limit_w or printed.max(), "W"),
-        exact(batches(machine)[1]), _images(machine, lower), _images(machine, BASE_PRECISION), _saved(machine),
+        exact(usual_batch(machine)), _images(machine, lower), _images(machine, BASE_PRECISION), _saved(machine),
         _puzzle(machine), fit_of(machine, lower), fit_of(machine, BASE_PRECISION), _kernels(machine), _tokens(machine),
     )  # fmt: skip
     return sourced(facts, Source(f"machines/{machine.folder}/samples.csv", "energy_j, eager", host.COMMAND))
 
 
 def _images(machine: Machine, precision: str) -> ImageJoules:
-    smallest, usual = batches(machine)
-    single, large = images(machine, precision, smallest), images(machine, precision, usual)
-    if usual is None or single.empty or large.empty:
+    usual = usual_batch(machine)
+    single, large = images(machine, precision, ALONE), images(machine, precision, usual)
+    if usual is None or large.empty:
         return missing(ImageJoules)
     shares = [Value(None, "%")] * 3
     if fit := fitted(machine, precision):
@@ -256,10 +255,12 @@ def _ends(values: pd.Series, unit: str = "") -> tuple[Value, Value]:
 
 
 def _saved(machine: Machine) -> Saved:
-    lower = machine.lower_precision
+    lower, usual = machine.lower_precision, usual_batch(machine)
+    if usual is None:
+        return missing(Saved)
     single, batched = (
         _joules(images(machine, BASE_PRECISION, batch)) / _joules(images(machine, lower, batch))
-        for batch in batches(machine)
+        for batch in (ALONE, usual)
     )
     compiled = images(machine, lower, variant="compile")
     compiled = matching(compiled, batch=compiled.batch.max())
@@ -273,8 +274,9 @@ def _saved(machine: Machine) -> Saved:
 
 
 def _puzzle(machine: Machine) -> JoulePuzzle:
-    rows = images(machine, machine.lower_precision, batches(machine)[1]).set_index("model")
-    if not set(STORY) <= set(rows.index):
+    usual = usual_batch(machine)
+    rows = images(machine, machine.lower_precision, usual).set_index("model")
+    if usual is None or not set(STORY) <= set(rows.index):
         return missing(JoulePuzzle)
     light, heavy = (rows.loc[model] for model in STORY)
     return JoulePuzzle(
@@ -342,8 +344,10 @@ def _tokens(machine: Machine) -> TokenJoules:
     if rows.empty:
         return missing(TokenJoules)
     network = rows.model.value_counts().idxmax()
-    rows = matching(rows, model=network).sort_values("batch")
+    by_batch = matching(rows, model=network).set_index("batch").input_j
+    largest = by_batch.index.max()
+    if largest == ALONE:
+        return missing(TokenJoules)
     return TokenJoules(
-        Name(model_name(network)), exact(rows.batch.iloc[-1]), exact(rows.input_j.iloc[0], "J"),
-        exact(rows.input_j.iloc[-1], "J"),
-    )  # fmt: skip
+        Name(model_name(network)), exact(largest), exact(by_batch.get(ALONE), "J"), exact(by_batch[largest], "J")
+    )

@@ -170,5 +170,28 @@ def test_the_batch_is_the_size_with_most_cells():
         replace(machine, cells=pd.concat([machine.cells, rows]))
         for rows in (large[:3].assign(batch=64), large.assign(batch=64))
     )
-    assert (energy.batches(few), energy.batches(all_of)) == ((1, 8), (1, 64))
-    assert energy.batches(replace(machine, cells=machine.cells[:0])) == (None, None)
+    assert (energy.usual_batch(few), energy.usual_batch(all_of)) == (8, 64)
+    assert energy.usual_batch(replace(machine, cells=machine.cells[:0])) is None
+
+
+def test_only_a_batch_of_one_is_an_image_or_token_alone():
+    machine = gpu()
+    large = machine.cells[machine.cells.batch == 8]
+    larger = large.assign(batch=64, energy_j=4 * large.energy_j)
+    decoded = large[:1].assign(model="gpt2_decode_128", input_shape="1", precision="bf16")
+    sizes = pd.concat([large, larger, decoded, decoded.assign(batch=64)])
+    found = energy.of(paper(replace(machine, cells=sizes)))
+    assert (found.batch.number, found.images.networks.number, found.saved.networks.number) == (64, 8, 8)
+    alone = found.images.single_least, found.images.constant_single, found.images.batched_least
+    assert all(value.is_missing for value in (*alone, found.saved.lowered_single, found.tokens.single))
+    assert (found.tokens.batch.number, found.images.least.number) == (64, pytest.approx(4 * 0.204 / 64))
+    assert set(energy.efficiencies(replace(machine, cells=sizes)).inputs) == {"a batch"}
+
+
+def test_images_alone_are_no_batch():
+    machine = gpu()
+    decoded = machine.cells[:1].assign(model="gpt2_decode_128", input_shape="1", precision="bf16")
+    single = pd.concat([machine.cells[machine.cells.batch == 1], decoded])
+    found = energy.of(paper(replace(machine, cells=single)))
+    values = found.batch, found.saved.networks, found.puzzle.energy, found.tokens.large
+    assert all(value.is_missing for value in values)
