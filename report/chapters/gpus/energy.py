@@ -25,7 +25,6 @@ from report.paper.roofs import sustained
 from report.stats.correlations import Numbers, interval, weights
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
-ALONE = 1  # the batch of a single image or token
 WORK = ["flop", "byte", "time_s"]
 COLUMNS = ["model", "batch", "precision", "phase", "variant", "input_shape", *WORK, "energy_j"]
 
@@ -151,7 +150,7 @@ def images(machine: Machine, precision: str | None = None, batch: Any = None, va
 
 def usual_batch(machine: Machine) -> Any:
     """Return the batch size above 1 with the most cells, of several the largest; None if there is none."""
-    counts = images(machine).batch.value_counts().drop(ALONE, errors="ignore")
+    counts = images(machine).batch.value_counts().drop(host.ALONE, errors="ignore")
     return counts[counts == counts.max()].index.max() if len(counts) else None
 
 
@@ -204,7 +203,7 @@ def efficiencies(machine: Machine) -> pd.DataFrame:
     rows = images(machine)
     rows = rows.assign(
         name=rows.model.map(model_name), intensity=rows.flop / rows.byte, flop_per_j=rows.flop / rows.energy_j,
-        inputs=rows.batch.map({ALONE: "one image", usual_batch(machine): "a batch"}),
+        inputs=rows.batch.map({host.ALONE: "one image", usual_batch(machine): "a batch"}),
     )  # fmt: skip
     return rows.dropna(subset="inputs")
 
@@ -233,7 +232,7 @@ def of(paper: Paper) -> Energy:
 
 def _images(machine: Machine, precision: str) -> ImageJoules:
     usual = usual_batch(machine)
-    single, large = images(machine, precision, ALONE), images(machine, precision, usual)
+    single, large = images(machine, precision, host.ALONE), images(machine, precision, usual)
     if usual is None or large.empty:
         return missing(ImageJoules)
     shares = [Value(None, "%")] * 3
@@ -260,7 +259,7 @@ def _saved(machine: Machine) -> Saved:
         return missing(Saved)
     single, batched = (
         _joules(images(machine, BASE_PRECISION, batch)) / _joules(images(machine, lower, batch))
-        for batch in (ALONE, usual)
+        for batch in (host.ALONE, usual)
     )
     compiled = images(machine, lower, variant="compile")
     compiled = matching(compiled, batch=compiled.batch.max())
@@ -346,8 +345,8 @@ def _tokens(machine: Machine) -> TokenJoules:
     network = rows.model.value_counts().idxmax()
     by_batch = matching(rows, model=network).set_index("batch").input_j
     largest = by_batch.index.max()
-    if largest == ALONE:
+    if largest == host.ALONE:
         return missing(TokenJoules)
     return TokenJoules(
-        Name(model_name(network)), exact(largest), exact(by_batch.get(ALONE), "J"), exact(by_batch[largest], "J")
+        Name(model_name(network)), exact(largest), exact(by_batch.get(host.ALONE), "J"), exact(by_batch[largest], "J")
     )

@@ -21,6 +21,7 @@ from report.stats.value import NOTHING, Name, Source, Value, count_of, exact, ex
 GRAPH_COMMAND = measure_command("--device cuda --sections inference --variants eager cuda_graph")
 CUDA_GRAPH = "cuda_graph"
 COMMAND = measure_command("--device cuda --sections workload inference training operators")
+ALONE = 1  # the batch of a single input
 
 
 class Single(Facts):
@@ -45,15 +46,14 @@ class Compiled(Facts):
     networks: Value  #: Networks compiled at that size.
     least: Value  #: The least gain from compiling at the largest batch size, with its network.
     most: Value  #: The largest gain from compiling at the largest batch size, with its network.
-    single_least: Value  #: The least gain from compiling at the smallest batch size.
-    single_most: Value  #: The largest gain from compiling at the smallest batch size.
+    single_least: Value  #: The least gain from compiling for a single input.
+    single_most: Value  #: The largest gain from compiling for a single input.
 
 
 class Captured(Facts):
-    batch: Value  #: The smallest batch size of networks captured as CUDA graphs.
-    networks: Value  #: Networks captured at that size.
-    least: Value  #: The least gain from one launch of all kernels at the smallest batch size, with its network.
-    most: Value  #: The largest gain from one launch of all kernels at the smallest batch size, with its network.
+    networks: Value  #: Networks captured as CUDA graphs for a single input.
+    least: Value  #: The least gain from one launch of all kernels for a single input, with its network.
+    most: Value  #: The largest gain from one launch of all kernels for a single input, with its network.
 
 
 class LoweredStep(Facts):
@@ -80,7 +80,7 @@ def of(paper: Paper) -> Host:
     machine = paper.machine("gpu")
     if machine is None:
         return missing(Host)
-    source = Source(f"machines/{machine.folder}/samples.csv", "inference, eager, the smallest batch size", COMMAND)
+    source = Source(f"machines/{machine.folder}/samples.csv", "inference, eager, batch size 1", COMMAND)
     lower = _precision(machine)
     return Host(
         sourced(_single(paper, machine, lower), source),
@@ -93,7 +93,7 @@ def of(paper: Paper) -> Host:
 
 @cache
 def singles(paper: Paper, precision: str | None = None) -> pd.DataFrame:
-    """Return one row per network at the GPU's smallest batch size, at a precision (default: the lower one).
+    """Return one row per network with a single input on the GPU, at a precision (default: the lower one).
 
     The columns are ``model``, ``name``, ``flop``, ``calls`` (operators called) and ``latency_s`` with its ends.
     """
@@ -101,7 +101,7 @@ def singles(paper: Paper, precision: str | None = None) -> pd.DataFrame:
     if machine is None:
         return pd.DataFrame()
     cells = matching(machine.cells, status="ok")
-    cells = matching(cells, precision=precision or _precision(machine), batch=cells.batch.min())
+    cells = matching(cells, precision=precision or _precision(machine), batch=ALONE)
     counted = matching(paper.operators, stage=INFERENCE)
     calls = counted.groupby(["model", "batch", "precision"]).calls.sum().groupby("model").first()  # alike at any batch
     rows = cells.assign(name=cells.model.map(model_name), flop=cells.forward_flop, calls=cells.model.map(calls))
@@ -159,20 +159,17 @@ def captured(paper: Paper) -> Captured:
     if machine is None:
         return missing(Captured)
     source = Source(f"machines/{machine.folder}/samples.csv", "inference, cuda_graph over eager", GRAPH_COMMAND)
-    at = _gains(machine, CUDA_GRAPH)
-    if not at:
-        return sourced(missing(Captured), source)
-    smallest = min(at)
-    ends = extremes(at[smallest], fewest=2)
-    return sourced(Captured(exact(smallest), count_of(len(at[smallest]), "networks"), *ends), source)
+    gains = _gains(machine, CUDA_GRAPH).get(ALONE, ())
+    ends = extremes(gains, fewest=2) if len(gains) else (NOTHING, NOTHING)
+    return sourced(Captured(count_of(len(gains) or None, "networks"), *ends), source)
 
 
 def _compiled(machine: Machine) -> Compiled:
     at = _gains(machine, COMPILE)
     if not at:
         return missing(Compiled)
-    largest, smallest = max(at), min(at)
-    single = extremes(at[smallest], fewest=2) if smallest < largest else (NOTHING, NOTHING)
+    largest = max(at)
+    single = extremes(at[ALONE], fewest=2) if ALONE in at and largest > ALONE else (NOTHING, NOTHING)
     return Compiled(
         Name(machine.name), exact(largest), count_of(len(at[largest]), "networks"),
         *extremes(at[largest], fewest=2), *single,

@@ -84,9 +84,17 @@ def test_the_gains_of_compiling_by_batch():
 
 def test_the_gains_of_one_launch_of_all_kernels():
     found = host.captured(paper())
-    assert (found.batch.number, found.networks.number) == (1, 2)
+    assert found.networks.number == 2
     assert (found.least.name, found.least.number) == ("net1", pytest.approx(2))
     assert (found.most.name, found.most.number) == ("net3", pytest.approx(5))
+def test_a_batch_is_no_single_input():
+    gpu = paper().machine("gpu")
+    cells, variants = (table.assign(batch=table.batch.replace(1, 16)) for table in (gpu.cells, gpu.variants))
+    found = host.of(replace(paper(), machines=(replace(gpu, cells=cells, variants=variants),)))
+    assert host.captured(replace(paper(), machines=(replace(gpu, cells=cells, variants=variants),))).least.is_missing
+    values = found.single.calls, found.base.per_call, found.compiled.single_least
+    assert all(value.is_missing for value in values)
+    assert found.compiled.most.number == pytest.approx(3)
 
 
 def test_the_step_whose_host_hides_most_of_the_gain_is_chosen():
