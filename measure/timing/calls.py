@@ -105,8 +105,8 @@ def capture(call: Callable[[], Any]) -> "tuple[torch.cuda.CUDAGraph, Any]":
         problems.append(problem)
     if not problems:
         return graph, output
-    if isinstance(problems[0], torch.OutOfMemoryError):
-        raise problems[0]
+    if isinstance(problems[0], torch.OutOfMemoryError) or not isinstance(problems[0], RuntimeError):
+        raise problems[0]  # a full memory, or an error of the network's own
     place = extract_tb(problems[0].__traceback__)[-1]
     line = f"{place.line or place.name!r} ({Path(place.filename).name}, line {place.lineno})"
     raise NotImplementedError(f"a CUDA graph cannot capture {line}: {text_of(problems[0])}") from problems[0]

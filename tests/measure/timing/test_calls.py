@@ -315,23 +315,26 @@ def test_a_graph_holds_what_autocast_casts(graphs, monkeypatch):
     assert not torch.is_autocast_enabled("cpu")
 
 
-@pytest.mark.parametrize("problem", ["waits", "reads", "allocates"])
+@pytest.mark.parametrize("problem", ["waits", "reads", "allocates", "fails"])
 def test_a_call_that_a_graph_cannot_hold_is_unsupported_and_named(graphs, problem):
     def call():
         if problem == "waits":
             graphs.wait()
         elif graphs.captured is not None and problem == "reads":
             torch.zeros(2).item()
+        elif graphs.captured is not None and problem == "fails":
+            raise ValueError("a fourth call")
         elif graphs.captured is not None:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    with pytest.raises(RuntimeError) as caught:
+    with pytest.raises((RuntimeError, ValueError)) as caught:
         calls.without_gradients(lambda: calls.capture(call))
     failure = classify(caught.value)
     expected = {
         "waits": ("unsupported", "CUDA error: operation not permitted when stream is capturing"),  # not its end's
         "reads": ("unsupported", "a CUDA graph cannot capture 'torch.zeros(2).item()' (test_calls.py, line "),
         "allocates": ("oom", "CUDA out of memory"),
+        "fails": ("error", "ValueError: a fourth call"),  # of the network's own
     }
     assert failure.status == expected[problem][0]
     assert expected[problem][1] in failure.reason
