@@ -227,6 +227,9 @@ def of(paper: Paper) -> Energy:
         exact(usual_batch(machine)), _images(machine, lower), _images(machine, BASE_PRECISION), _saved(machine),
         _puzzle(machine), fit_of(machine, lower), fit_of(machine, BASE_PRECISION), _kernels(machine), _tokens(machine),
     )  # fmt: skip
+    values = facts.images.least, facts.fit.cells, facts.fit_base.cells, facts.kernels.idle, facts.tokens.large
+    if all(value.is_missing for value in values):  # a name alone is no section
+        facts = missing(Energy)
     return sourced(facts, Source(f"machines/{machine.folder}/samples.csv", "energy_j, eager", host.COMMAND))
 
 

@@ -188,6 +188,14 @@ def test_only_a_batch_of_one_is_an_image_or_token_alone():
     assert set(energy.efficiencies(replace(machine, cells=sizes)).inputs) == {"a batch"}
 
 
+def test_one_network_shows_no_section_and_says_what_to_measure():
+    machine = gpu()
+    one = replace(machine, cells=machine.cells[machine.cells.model == "resnet18"], steps=machine.steps[:0])
+    found = energy.of(paper(one))
+    assert all(value.is_missing for _, value, _ in facts.entries("", found))
+    assert "--device cuda" in found.images.least.source.command
+
+
 def test_images_alone_are_no_batch():
     machine = gpu()
     decoded = machine.cells[:1].assign(model="gpt2_decode_128", input_shape="1", precision="bf16")
