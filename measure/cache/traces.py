@@ -35,9 +35,13 @@ class StoredTrace(NamedTuple):
         return (self.devices[0].source or "").startswith(MEASURED)
 
     @property
-    def step_s(self) -> float:
-        """The median time of a step: on the host, or from first to last kernel if that is unknown."""
-        return median(step.span_s if step.host_s is None else step.host_s for step in self.steps) if self.steps else 0.0
+    def step_s(self) -> float | None:
+        """The median time of a step on the host, or if that is unknown from first to last kernel; None without steps.
+
+        A trace without kernels has no steps.
+        """
+        times = [step.span_s if step.host_s is None else step.host_s for step in self.steps]
+        return median(times) if times else None
 
 
 def traces_folder(data: Path) -> Path:

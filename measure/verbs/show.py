@@ -187,5 +187,5 @@ def trace_lines(traces: Sequence[StoredTrace], table: Table) -> list[str]:
     rows: list[Line] = [("trace", "network", "chip", "step")]
     for each in traces:
         first = each.devices[0]
-        rows.append((each.name, first.network or "", first.chip or first.device_name or "", latency(each.step_s)))
+        rows.append((each.name, first.network or "", first.chip or first.device_name or "", text(each.step_s, latency)))
     return [f"Traces; {as_called('measure trace NAME')} prints one", "", *table(rows, ("step",))]

@@ -59,7 +59,7 @@ def recorded(paper: Paper) -> RecordedStep | None:
         precision = str(times.groupby("precision").s.sum().idxmax())
         if roof := of_chip.at(precision):
             found.append(RecordedStep(trace, of_chip, roof, precision))
-    return max(found, key=lambda each: (each.trace.is_measured, each.trace.step_s), default=None)
+    return max(found, key=lambda each: (each.trace.is_measured, each.trace.step_s or 0.0), default=None)
 
 
 def groups(step: RecordedStep) -> pd.DataFrame:

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,6 +97,17 @@ def test_a_processors_trace_is_not_compared_with_a_gpus(capsys):
     path.write_text(path.read_text().replace("A net", "Another"))
     assert command.main(["compare", "all", "host", "--data", "cache"]) == 0
     assert capsys.readouterr().out.startswith("The networks differ")
+
+
+@pytest.mark.usefixtures("traces")
+def test_the_unknown_step_of_a_processors_trace_is_no_zero(capsys):
+    put("cpu", None, [], [operator("linear", "addmm", 1e-3, kernels=0, kernel=None)])
+    assert command.main(["show", "--data", "cache", "--json"]) == 0
+    listed = {each["trace"]: each["step_s"] for each in json.loads(capsys.readouterr().out)["traces"]}
+    assert (listed["cpu"], listed["idle"]) == (None, 0.01)
+    assert command.main(["show", "--data", "cache"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("cpu "))
+    assert not line.endswith(" s")
 
 
 @pytest.mark.usefixtures("traces")
