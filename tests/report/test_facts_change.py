@@ -31,9 +31,9 @@ RULES = {
 
 PAIRED = (
     "gpus.memory.", "gpus.own.", "gpus.host.base.", "gpus.host.launched.", "gpus.host.compiled.", "gpus.host.lowered.",
-    "gpus.interventions.",
+    "gpus.interventions.", "gpus.energy.",
 )  # fmt: skip
-"""Of two GPUs, two precisions or compiled networks; the world has none: test_memory, test_gpus, test_interventions."""
+"""Of two GPUs, two precisions, compiled networks or joules; the world has none: test_memory, test_gpus_*."""
 
 UNMOVED = 47
 """So many counts and names the changes below leave alone: chosen by the chapters, or none; facts by hand hold them."""
