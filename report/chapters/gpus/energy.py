@@ -269,9 +269,11 @@ def _saved(machine: Machine) -> Saved:
     fused = median_of(_joules(images(machine, lower, compiled.batch.max())) / _joules(compiled))
     command = measure_command("--device cuda --sections inference --variants eager compile")
     source = Source(f"machines/{machine.folder}/samples.csv", "energy_j, compile over eager", command)
+    known = single.count() or None
+    more = None if known is None else (single < 1).sum()
     return Saved(
-        count_of(batched.count(), "networks"), *_ends(batched), count_of(single.count(), "networks"),
-        count_of((single < 1).sum(), "networks"), replace(fused, source=source),
+        count_of(batched.count(), "networks"), *_ends(batched), count_of(known, "networks"),
+        count_of(more, "networks"), replace(fused, source=source),
     )  # fmt: skip
 
 

@@ -143,6 +143,7 @@ class Gpus(Facts):
     byte_exceeds: bool  #: At the price of a network's bytes, a stream at full bandwidth would exceed the power limit
     few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
     calls_rank: bool  #: Operators called rank single inputs better than FLOP
+    singles: bool  #: Enough networks were timed with one input for their rank correlations
     smaller_numbers_wait: bool  #: At the lower precision the GPU's work in a training step shrinks more than the step
 
 
@@ -179,7 +180,8 @@ def of(paper: Paper) -> Gpus:
         byte_exceeds=(joules.fit_base.at_bandwidth.low or 0) > (joules.limit.number or inf),
         few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
         calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
-        smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0),
+        singles=not single.flop.is_missing,
+        smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0) >= 1,
     )  # fmt: skip
     return sourced(found, published.SOURCE)
 

@@ -159,9 +159,8 @@ def captured(paper: Paper) -> Captured:
     if machine is None:
         return missing(Captured)
     source = Source(f"machines/{machine.folder}/samples.csv", "inference, cuda_graph over eager", GRAPH_COMMAND)
-    gains = _gains(machine, CUDA_GRAPH).get(ALONE, ())
-    ends = extremes(gains, fewest=2) if len(gains) else (NOTHING, NOTHING)
-    return sourced(Captured(count_of(len(gains) or None, "networks"), *ends), source)
+    gains = _gains(machine, CUDA_GRAPH).get(ALONE, pd.Series())
+    return sourced(Captured(count_of(len(gains) or None, "networks"), *extremes(gains, fewest=2)), source)
 
 
 def _compiled(machine: Machine) -> Compiled:

@@ -183,7 +183,7 @@ def test_only_a_batch_of_one_is_an_image_or_token_alone():
     found = energy.of(paper(replace(machine, cells=sizes)))
     assert (found.batch.number, found.images.networks.number, found.saved.networks.number) == (64, 8, 8)
     alone = found.images.single_least, found.images.constant_single, found.images.batched_least
-    assert all(value.is_missing for value in (*alone, found.saved.lowered_single, found.tokens.single))
+    assert all(value.is_missing for value in (*alone, found.saved.single_more, found.tokens.single))
     assert (found.tokens.batch.number, found.images.least.number) == (64, pytest.approx(4 * 0.204 / 64))
     assert set(energy.efficiencies(replace(machine, cells=sizes)).inputs) == {"a batch"}
 

@@ -87,6 +87,8 @@ def test_the_gains_of_one_launch_of_all_kernels():
     assert found.networks.number == 2
     assert (found.least.name, found.least.number) == ("net1", pytest.approx(2))
     assert (found.most.name, found.most.number) == ("net3", pytest.approx(5))
+
+
 def test_a_batch_is_no_single_input():
     gpu = paper().machine("gpu")
     cells, variants = (table.assign(batch=table.batch.replace(1, 16)) for table in (gpu.cells, gpu.variants))
