@@ -1,5 +1,6 @@
 """Helpers of the counting tests: tensors without memory, cases of one operator, and small networks recorded."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -7,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from measure.counting import recorder
+from measure.counting import formulas, recorder
 from measure.counting.count import count
 from measure.counting.formulas import Work, formula_of
-from measure.counting.memory import overload_of, tensors_in
+from measure.counting.memory import Overload, tensors_in
 from measure.counting.recorder import ModuleTotals
 from measure.domain.models import OWN, Model
 from measure.domain.workload_records import Workload
@@ -98,7 +99,7 @@ class Case(NamedTuple):
         with suppress(RuntimeError):  # a case may leave out arguments that its formula does not need
             overload = torch._C._jit_resolve_packet(self.operator, *self.args, **self.kwargs)
         tensors = tensors_in([self.args, self.kwargs, out])
-        return overload_of(getattr(packet, overload)).work(self.args, self.kwargs, out, tensors)
+        return Overload(getattr(packet, overload)).work(self.args, self.kwargs, out, tensors)
 
 
 def case(
@@ -120,6 +121,19 @@ def by_hand(cases: list[Case]) -> Any:
     @pytest.mark.parametrize(**named(cases))
     def test(case: Case) -> None:
         assert case.counted() == case.work
+
+    return test
+
+
+def registered_anew(cases: list[Case], register: Callable[[], None]) -> Any:
+    """A test that formulas count the same if ``register`` makes them again, as they are made at import only."""
+
+    def test(monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(formulas, "FORMULAS", {})
+        register()
+        found = [case for case in cases if case.operator in formulas.FORMULAS]
+        assert {case.operator for case in found} == set(formulas.FORMULAS)
+        assert [(case.operator, case.counted()) for case in found] == [(case.operator, case.work) for case in found]
 
     return test
 

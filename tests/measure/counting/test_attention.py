@@ -3,7 +3,8 @@ from helpers.counting import Own, by_hand, case, linear, meta, recorder, torch, 
 from torch.nn import functional
 from torch.nn.attention.varlen import varlen_attn
 
-from measure.counting.attention import ATTENTION
+from measure.counting import formulas
+from measure.counting.attention import ATTENTION, Sizes, _both_passes
 
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
 
@@ -141,3 +142,19 @@ def test_flexible_and_joined_attention_are_fused(attention):
     network = Own(lambda self, x: attention(*self.a(x).unflatten(-1, (3, 2, 4)).unbind(-3)), a=linear(8, 24)).bfloat16()
     forward, backward = trained(network, meta(2, 16, 8, dtype=torch.bfloat16))
     assert (total(forward, "flop"), total(backward, "flop")) == (layer + mixing, layer + 2 * mixing)
+
+
+def test_sizes_give_the_work_of_both_passes(monkeypatch):
+    monkeypatch.setattr(formulas, "FORMULAS", found := {})
+
+    def read(query, key=None):
+        return Sizes(query, 30, 4, key)
+
+    assert _both_passes(("one", "two"), ["back"])(read) is read
+    assert set(found) == {"aten::one", "aten::two", "aten::back"}
+    # 210 scores in 30 rows: products of 2 * 210 * 4 and 2 * 210 * 6; scaling 210, softmax 5 * 210 - 2 * 30. Backward
+    # each product twice; 5 * 210 - 30; and the scores and softmax again
+    forward, softmax = 1680 + 2520, 6 * 210 - 60
+    for name in ("aten::one", "aten::two"):
+        assert formulas.bind(found[name])((210, 6), {}, None) == (forward, softmax, 0)
+    assert formulas.bind(found["aten::back"])((210, 6), {}, None) == (2 * forward, 1020, 1680 + softmax)

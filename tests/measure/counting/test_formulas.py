@@ -2,13 +2,14 @@ import inspect
 import runpy
 from collections import defaultdict
 
-from helpers.counting import by_hand, case, meta, torch
+import pytest
+from helpers.counting import by_hand, case, meta, registered_anew, torch
 from helpers.places import TESTS
 
 from measure.counting import formulas
-from measure.counting.formulas import SYNONYMS, formula_of
+from measure.counting.formulas import NOTHING, SYNONYMS, Work, formula, formula_of, pointwise, register_other_flop
 from measure.counting.memory import no_work, overload_of
-from measure.domain.words import ELEMENTARY
+from measure.domain.words import COSTS, ELEMENTARY
 
 A, B, ROW = meta(3, 5), meta(3, 5), meta(5)  # 15 elements
 COMPLEX, WHOLE = meta(3, 5, dtype=torch.complex64), meta(3, 5, dtype=torch.int64)
@@ -230,6 +231,66 @@ CASES = [
 ]  # fmt: skip
 
 test_by_hand = by_hand(CASES)
+
+
+def register_pointwise():
+    for name in (*ELEMENTARY, *COSTS):
+        formula(name)(pointwise(name))
+
+
+# Cases of operators that are computed by no other formula
+test_pointwise_formulas_made_anew = registered_anew(CASES, register_pointwise)
+
+
+@pytest.fixture
+def formulas_of_none(monkeypatch):
+    monkeypatch.setattr(formulas, "FORMULAS", found := {})
+    return found
+
+
+def test_a_formula_has_each_of_its_names_once(formulas_of_none):
+    def one(out):
+        return Work(out)
+
+    assert formula("mm", "flash_attn::forward")(one) is one
+    assert formulas_of_none == {"aten::mm": one, "flash_attn::forward": one}
+    with pytest.raises(ValueError, match=r"^two formulas for mm$"):
+        formula("mm")(one)
+    assert formula_of("aten::mm_") is formula_of("aten::mm") is formula_of("flash_attn::forward") is one
+    assert formula_of("aten::bmm") is None
+    assert formula_of("aten::special_entr")(A, out=A) == Work(0, 15)
+
+
+def test_complex_numbers_multiply_a_count_or_have_none(formulas_of_none):
+    register_other_flop({"cumsum made_up": lambda input: input.numel(), "acos": lambda input, out: 7})
+    assert set(formulas_of_none) == {"aten::cumsum", "aten::made_up", "aten::acos"}
+    for name in ("aten::cumsum", "aten::made_up"):
+        found = formulas_of_none[name]
+        assert (found(input=A), found(input=COMPLEX)) == (Work(0, 15), Work(0, 2 * 15))  # both parts are added
+    acos = formulas_of_none["aten::acos"]
+    assert acos(input=A, out=A) == acos(input=A, out=(A, COMPLEX)) == Work(0, 7)
+    for values in ({"input": COMPLEX, "out": A}, {"input": A, "out": COMPLEX}, {"input": A, "out": (COMPLEX,)}):
+        with pytest.raises(LookupError, match=r"^no formula for complex numbers$"):
+            acos(**values)
+
+
+def test_an_operators_arguments_are_found_by_place_name_and_default():
+    found = []
+
+    def one(input, other=5, alpha=None, missing=9, *, out):
+        found.append((input, other, alpha, missing, out))
+        return NOTHING
+
+    schema = torch._C._get_schema("aten::add", "Tensor")  # self, other, alpha=1
+    bound = formulas.bind(one, schema)
+    assert bound((1, 2), {}, 3) is NOTHING
+    bound((1,), {"other": 4, "alpha": 8}, 3)
+    bound((), {"self": 6}, 3)
+    assert found == [(1, 2, 1, 9, 3), (1, 4, 8, 9, 3), (6, None, 1, 9, 3)]  # torch has no default of ``other``
+    found.clear()
+    formulas.bind(one)((1, 2, 3), {}, 4)  # without a schema, by their places
+    formulas.bind(lambda *args, out, **kwargs: found.append((args, kwargs, out)))((1,), {"alpha": 2, "out": 0}, 5)
+    assert found == [(1, 2, 3, 9, 4), ((1,), {"alpha": 2}, 5)]
 
 
 def test_complex_numbers_without_a_rule_have_no_formula():

@@ -1,6 +1,7 @@
-from helpers.counting import by_hand, case, meta, torch
+from helpers.counting import by_hand, case, meta, registered_anew, torch
 
-from measure.counting.fused import transcription_output
+from measure.counting.formulas import register_other_flop
+from measure.counting.fused import _loss, transcription_output
 
 NONE, MEAN, SUM = 0, 1, 2
 X, Y, CLASSES = meta(3, 5), meta(3, 5), meta(3, dtype=torch.int64)  # 15 elements; 3 of 5 classes
@@ -71,3 +72,14 @@ def test_targets_behind_one_another_are_split_evenly():
     places = meta(5, dtype=torch.int64)
     assert transcription_output(STEPS, places, None, None)[1].shape == (2, 7, 7)
     assert transcription_output(meta(7, 5), places, None, None)[1].shape == (1, 7, 11)
+
+
+# A loss of so many operations an element, made anew
+PAIR_CASES = [case for case in CASES if case.operator.removeprefix("aten::") in PAIRS and len(case.args) < 4]
+
+
+def register_losses():
+    register_other_flop({name: _loss(each) for name, each in PAIRS.items()})
+
+
+test_losses_made_anew = registered_anew(PAIR_CASES, register_losses)

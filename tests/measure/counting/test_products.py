@@ -1,4 +1,7 @@
+import pytest
 from helpers.counting import Own, by_hand, case, meta, nn, torch, trained
+
+from measure.counting.products import grouped_output
 
 EVERY, FEW = (True, True, True), (True, False, False)
 FP8 = [meta(16, 32, dtype=torch.float8_e4m3fn), meta(32, 48, dtype=torch.float8_e4m3fn)]
@@ -198,3 +201,19 @@ def test_convolution_gradients_by_time_cost_their_forward_pass():
     # 7 places, 2 sequences, 5 channels, each a sum over 3 taps of 4; a bias for each, summed over 14 places.
     assert (forward[""].flop, forward[""].other_flop) == (2 * 14 * 5 * 12, 70)
     assert (backward[""].flop, backward[""].other_flop) == (2 * 2 * 14 * 5 * 12, 70 - 5)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "ends", "shape"),
+    [
+        ((64, 32), (4, 32, 48), 4, (64, 48)),  # rows of a group by the group's matrix
+        ((4, 32, 16), (16, 48), 4, (32, 48)),
+        ((32, 64), (64, 48), 4, (4, 32, 48)),  # sums over the columns of a group
+        ((4, 8, 16), (4, 16, 24), None, (4, 8, 24)),
+    ],
+)
+def test_grouped_products_have_the_shape_and_type_of_their_groups(left, right, ends, shape):
+    ends = None if ends is None else meta(ends, dtype=torch.int32)
+    found = grouped_output(meta(*left, dtype=torch.float16), meta(*right, dtype=torch.float16), ends)
+    assert (tuple(found.shape), found.dtype, found.device.type) == (shape, torch.float16, "meta")
+    assert grouped_output(meta(*left), meta(*right), ends, out_dtype=torch.bfloat16).dtype == torch.bfloat16

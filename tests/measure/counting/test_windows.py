@@ -1,4 +1,7 @@
-from helpers.counting import by_hand, case, meta, torch
+from helpers.counting import by_hand, case, meta, registered_anew, torch
+
+from measure.counting.formulas import register_other_flop
+from measure.counting.windows import _poolings, _smoothing
 
 IMAGE = meta(2, 3, 7, 5)  # 6 maps of 7 by 5
 VOLUME = meta(2, 3, 4, 5, 6)
@@ -124,3 +127,13 @@ def smoothings():
 CASES = [*poolings(), *pooling_backwards(), *repetitions(), *interpolations(), *smoothings()]
 
 test_by_hand = by_hand(CASES)
+
+
+def register_factories():
+    for dimensions in (2, 3):
+        register_other_flop(_poolings(dimensions))
+    for kind, reach in (("bilinear", 1), ("bicubic", 2), ("lanczos", 3)):
+        register_other_flop({f"_upsample_{kind}2d_aa{end}": count for end, count in _smoothing(reach).items()})
+
+
+test_poolings_and_smoothings_made_anew = registered_anew(CASES, register_factories)

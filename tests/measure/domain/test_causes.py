@@ -87,5 +87,12 @@ def test_a_profile_is_split_by_the_kinds_of_its_layers():
     # 0.25 s of two threads that took 0.5 s
     assert (found.system_share, found.clock_hz, found.page_faults) == (0.25, 2e9, 7.0)
     assert profiled_cell(3.0, row, times, net, **about, is_gpu=True).system_share is None
+    # Of an unknown number of threads it is one's; of more than all time it is all
+    unknown, less = about | {"threads": None}, replace(row, plain_s=0.125)
+    assert profiled_cell(3.0, row, times, net, **unknown, is_gpu=False).system_share == 0.5
+    assert profiled_cell(3.0, less, times, net, **unknown, is_gpu=False).system_share == 1.0
+    assert profiled_cell(3.0, profile(), times, net, threads=2, clocks_hz=[], is_gpu=False) == ProfiledCell(
+        3.0, 0.5, found.kinds, None, None, None
+    )
     assert profiled_cell(3.0, row, [], net, **about, is_gpu=False) is None
     assert profiled_cell(3.0, profile(status="oom"), times, net, **about, is_gpu=False) is None

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.cells import DATED
+from helpers.rows import roof_measurement
 
 from measure.domain import comparison
 from measure.domain.cell import Cell
@@ -51,6 +52,81 @@ def test_a_difference_under_load_is_undecided_and_no_regression(flags, change):
     b = side({**B.cells, cell("slowest"): rounds(1.99, 2.0, 2.01, flags=flags)})
     (row,) = (row for row in comparison.compare(A, b) if row.key.model == "slowest")
     assert (row.change, row.is_regression(0.05)) == (change, change == "slower")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "found"),
+    [
+        ({}, {"status": "timeout"}, True),
+        ({}, {"status": None}, False),  # B did not measure it
+        ({"status": "oom"}, {"status": "timeout"}, False),
+        ({"status": None}, {"status": "oom"}, False),
+        ({"input_shape": "3x2x2"}, {"status": "oom"}, True),  # an unknown shape agrees with any
+        ({"input_shape": "3x2x2"}, {"status": "oom", "input_shape": "3x4x4"}, False),
+    ],
+)
+def test_a_cell_that_no_longer_runs_is_a_regression(a, b, found):
+    assert ComparedRow(cell("net"), Repeats(**a), Repeats(**b)).is_regression(0.05) == found
+
+
+def test_a_slowdown_by_exactly_what_is_allowed_is_no_regression():
+    row = ComparedRow(cell("net"), STEADY, STEADY, ratio=1.5, change="slower")
+    assert [row.is_regression(allowed) for allowed in (0.25, 0.5, 0.75)] == [True, False, False]
+    assert not replace(row, change="undecided").is_regression(0.25)
+    assert not replace(row, ratio=None).is_regression(0.25)
+    assert not replace(row, key=RoofKernel("matmul", 512, "fp32", "burst")).is_regression(0.25)
+
+
+DIFFERENCE = {
+    "ratio": 2.0, "ratio_low": 1.5, "ratio_high": 2.5, "p_value": 0.01, "adjusted_p_value": 0.02, "basis": "rounds",
+    "change": "slower",
+}  # fmt: skip
+
+
+def test_a_row_of_the_table_has_the_key_both_sides_and_the_difference():
+    a = Repeats((1.0, 4.0), 0.1, 12, input_shape="3x2x2", flags="wide")
+    found = ComparedRow(cell("net"), a, NO_MEMORY, **DIFFERENCE).columns()
+    assert list(found.items()) == list({
+        "table": "runs", "model": "net", "batch": 1, "roof_kernel": None, "size": None, "precision": "fp32",
+        "phase": "inference", "variant": "eager", "pace": None,
+        "a_status": "ok", "b_status": "oom", "a_reason": None, "b_reason": "no memory",
+        "a_input_shape": "3x2x2", "b_input_shape": None, "a_flags": "wide", "b_flags": None,
+        "a_rounds": 2, "b_rounds": None,
+        "a_latency_s": pytest.approx(2.0), "b_latency_s": None,  # the geometric mean of 1 and 4
+        **DIFFERENCE,
+    }.items())  # fmt: skip
+    roof = ComparedRow(RoofKernel("matmul", 512, "fp64", "burst")).columns()
+    assert {name: value for name, value in roof.items() if value is not None} == {
+        "table": "roofs", "roof_kernel": "matmul", "size": 512, "precision": "fp64", "pace": "burst",
+    }  # fmt: skip
+
+
+def test_a_roof_is_compared_by_its_rounds_with_a_result():
+    one = roof_measurement()  # 0.5 s, 0.4 to 0.6 s of 6 samples
+    error = log(0.6 / 0.4) / 2 / 1.959964
+    assert comparison.of_roof([one]) == Repeats((0.5,), pytest.approx(error), 6)
+    other = replace(one, latency_s=0.7, sample_count=9, status="ok")
+    # Two equal errors: sqrt(2 * error^2) / 2
+    assert comparison.of_roof([other, one]) == Repeats((0.7, 0.5), pytest.approx(error / sqrt(2)), 6)
+    failed = replace(one, status="oom", reason="no memory", latency_s=None, latency_low_s=None, latency_high_s=None)
+    assert comparison.of_roof([failed, one]).medians_s == (0.5,)
+    later = replace(failed, status="timeout", reason="late")
+    assert comparison.of_roof([failed, later]) == Repeats(status="oom", reason="no memory")
+
+
+@pytest.mark.parametrize("column", ["latency_s", "latency_low_s", "latency_high_s", "sample_count"])
+def test_a_round_without_its_interval_gives_no_roof(column):
+    incomplete = replace(roof_measurement(), **{column: None})
+    assert comparison.of_roof([incomplete]) == Repeats()
+    assert comparison.of_roof([roof_measurement(), incomplete]).rounds == 1
+
+
+def test_one_sample_has_no_error():
+    single = replace(roof_measurement(), sample_count=1)
+    assert comparison.of_roof([roof_measurement(), single]) == Repeats((0.5, 0.5), None, 1)
+    # Two samples enclose the median with probability 1/2, which is 0.67449 errors
+    pair = replace(single, sample_count=2)
+    assert comparison.of_roof([pair]).error == pytest.approx(log(1.5) / 2 / 0.67449, rel=1e-5)
 
 
 def test_machines_without_a_common_cell_compare_their_roofs():

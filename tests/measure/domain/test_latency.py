@@ -1,4 +1,5 @@
 from dataclasses import replace
+from math import exp, sqrt
 from statistics import median
 
 import pytest
@@ -149,3 +150,17 @@ def test_the_energy_of_a_call_an_input_and_a_token(tmp_path):
     prefill = CELL._replace(model="gpt2_prefill_128", batch=4)
     assert summarise_cell(prefill, [[0.5] * 6], (), None, energies=[RoundEnergy(1, 512.0, 5.0)]).joule_per_token == 1
     assert summarise_cell(decode, [[0.5] * 6], (), None).energy_j is None
+
+
+def test_energies_of_three_rounds_have_an_interval():
+    decode = CELL._replace(model="gpt2_decode_128", batch=4)
+    energies = [RoundEnergy(10, 10 * joule, 5.0) for joule in (8 * exp(-0.1), 8.0, 8 * exp(0.1))]
+    spent = summarise_cell(decode, [[0.5] * 6], (), None, energies=energies)
+    # Logarithms with a deviation of 0.1; Student's t of two degrees of freedom at 96 % is 4.8487
+    half = 4.8487 * 0.1 / sqrt(3)
+    interval = spent.energy_low_j, spent.energy_high_j
+    assert interval == pytest.approx((8 * exp(-half), 8 * exp(half)), rel=1e-4)
+    # All joules over all calls: 8 (exp(-0.1) + 1 + exp(0.1)) / 3; 4 inputs and 4 tokens a call
+    assert (spent.energy_j, spent.joule_per_input, spent.joule_per_token) == pytest.approx(
+        (8.02669, 2.00667, 2.00667), rel=1e-5
+    )

@@ -59,6 +59,10 @@ def test_bytes_that_fit_the_cache_have_its_bound_or_none():
     assert (part.bound, parts(rows[0], roof=cached)[0].bound) == ("memory", "cache")
     assert parts(rows[0], roof=cached)[0].roof_share is None
     assert parts(row(time_s=2.0, flop=10**12, byte=10**8), roof=cached)[0].roof_share == 0.5
+    # Losses add up: 0.6 s of 1 s, 1.6 s of 2 s, and none of 0.3 s, which is less than memory allows
+    three = [row("a", each, byte=4 * 10**8, calls=4) for each in (1.0, 2.0, 0.3)]
+    (part,) = parts(*three, roof=cached)
+    assert (part.cached_s, part.loss_s) == pytest.approx((3.3, 2.2))
     # At 1e10 B/s from the cache they take 0.04 s
     assert parts(rows[0], roof=replace(cached, cache_byte_per_s=1e10))[0].roof_share == 0.04
 

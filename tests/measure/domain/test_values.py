@@ -1,10 +1,11 @@
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from measure.domain.values import duration, latency, percent, plain, si, significant
+from measure.domain.values import duration, latency, now, percent, plain, si, significant
 
 PREFIX = {"p": -12, "n": -9, "µ": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
@@ -42,3 +43,10 @@ def test_a_quantity_is_between_1_and_1000_of_its_prefix(value):
     number, unit = si(value, "s").split(" ")
     assert 1 <= float(number) < 1000
     assert float(number) * 10.0 ** PREFIX[unit.removesuffix("s")] == pytest.approx(value, rel=0.0051)
+
+
+def test_a_time_is_in_utc_to_the_second():
+    before, text, after = datetime.now(UTC), now(), datetime.now(UTC)
+    at = datetime.fromisoformat(text)
+    assert (at.utcoffset(), at.microsecond, len(text)) == (timedelta(0), 0, len("2026-01-01T00:00:00+00:00"))
+    assert before - timedelta(seconds=1) < at <= after

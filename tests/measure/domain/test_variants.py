@@ -26,3 +26,9 @@ def test_unknown_variants_and_second_names_of_a_cell_are_refused():
         for text in texts:
             with pytest.raises(UserError, match=f"--variants: .* {reason}"):
                 variants.canonical_name(text)
+
+
+def test_a_joined_variant_has_what_its_parts_have():
+    names = ("eager", "compile+adam", "autocast", "autocast+cold", "cuda_graph", "autocast+cuda_graph")
+    assert [variants.is_autocast(name) for name in names] == [False, False, True, True, False, True]
+    assert [variants.is_graph(name) for name in names] == [False, False, False, False, True, True]

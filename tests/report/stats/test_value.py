@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -175,3 +176,63 @@ def test_widths_of_logarithms_add_in_squares():
     found = ratio(one, other)
     assert (found.number, found.low, found.high) == pytest.approx((3.0, 3 * math.exp(-0.5), 3 * math.exp(0.5)))
     assert ratio(one, Value(None)).is_missing
+
+
+def same(one, other):
+    """Whether two values are equal, and their numbers of one type: a whole number prints in full."""
+    return one == other and type(one.number) is type(other.number)
+
+
+def test_every_maker_of_a_value_says_what_it_counts():
+    assert same(count_of(3.0, "machines"), Value(3, count=3, counted="machines"))
+    assert same(count_of(3), Value(3, count=3, counted="things"))
+    assert count_of(None).number is None
+    for whole in (3, np.int64(3)):
+        assert same(exact(whole, "B", "net"), Value(3, "B", name="net"))
+    assert same(exact(np.float64(2.5), "s"), Value(2.5, "s"))
+    for nothing in (None, math.nan):
+        assert exact(nothing, "s", "net") == Value(None, "s", name="net")
+    assert median_of([], "s", "chips") == Value(None, "s", count=0, counted="chips")
+    assert median_of([1.0, math.inf], "s", "chips") == Value(1.0, "s", count=1, counted="chips")
+    assert median_of(range(6)).counted == "models"
+    low, high = extremes({"a": 3.0, "b": 1.0, "c": math.inf}, "s")
+    assert low == Value(1.0, "s", count=2, counted="things", name="b")
+    assert high == Value(3.0, "s", count=2, counted="things", name="a")
+    assert extremes({"a": 3.0}, "s", fewest=2) == (Value(None, "s"), Value(None, "s"))
+    assert extremes({"a": 3.0, "b": 3.0}, fewest=2)[0].number == 3.0
+
+
+@pytest.mark.parametrize(
+    "column", ["peak_flop_per_s", "stream_byte_per_s", "ridge_flop_per_byte", "rate_per_s", "gain"]
+)
+def test_the_unit_of_a_column_follows_the_end_of_the_interval(column):
+    stem = next((column.removesuffix(each) for each in ("_flop_per_s", "_byte_per_s", "_flop_per_byte", "_per_s")
+                 if column.endswith(each)), column)  # fmt: skip
+    ending = column.removeprefix(stem)
+    row = pd.Series({column: 2.0, f"{stem}_low{ending}": 1.5, f"{stem}_high{ending}": 2.5})
+    found = Value(2.0, "1/s", 1.5, 2.5, counted="samples", name="net")
+    assert estimated(row, column, "1/s", "net") == found
+    row[f"{stem}_high{ending}"] = math.nan
+    assert estimated(row, column, "1/s", "net") == Value(2.0, "1/s", 1.5, None, counted="samples", name="net")
+    row[column] = math.nan
+    assert (
+        estimated(row, column, "1/s", "net") == estimated(None, column, "1/s", "net") == Value(None, "1/s", name="net")
+    )
+
+
+@pytest.mark.parametrize("ends", [(math.inf, 1.0, 2.0), (1.5, -math.inf, 2.0), (1.5, 1.0, math.nan), (math.nan,)])
+def test_a_number_without_an_end_is_no_number(ends):
+    number, *interval = ends
+    found = Value(number, "s", *interval, count=9)
+    assert (found.number, found.low, found.high, found.unit, found.count) == (None, None, None, "s", 9)
+    assert (found.is_missing, str(found), found.printed()) == (True, "–", "–")
+
+
+def test_a_quotient_of_intervals_that_reach_nothing_has_none():
+    whole = Value(2.0, low=1.0, high=3.0)
+    for other in (Value(2.0, low=0.0, high=3.0), Value(2.0, low=-1.0, high=3.0), Value(2.0)):
+        for found in (ratio(whole, other), ratio(other, whole)):
+            assert (found.number, found.low, found.high) == (1.0, None, None)
+    assert ratio(whole, Value(0.0)).number is None
+    assert ratio(Value(0.0), whole).number == 0.0
+    assert (ratio(whole, whole).unit, ratio(whole, whole).counted) == ("", "samples")
