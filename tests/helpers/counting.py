@@ -99,6 +99,7 @@ class Case(NamedTuple):
         with suppress(RuntimeError):  # a case may leave out arguments that its formula does not need
             overload = torch._C._jit_resolve_packet(self.operator, *self.args, **self.kwargs)
         tensors = tensors_in([self.args, self.kwargs, out])
+        # Not the cached one, which keeps what an earlier test's formulas were
         return Overload(getattr(packet, overload)).work(self.args, self.kwargs, out, tensors)
 
 
