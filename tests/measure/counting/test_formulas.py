@@ -106,7 +106,7 @@ CASES = [
     case("cumsum", COMPLEX, 1, other=2 * 12),
     case("index_add", COMPLEX, 0, PLACES, meta(4, 5, dtype=torch.complex64), other=2 * 20),
     # with a factor: a + 2 b; a scalar operand; a result that is larger than either operand
-    case("add", A, B, alpha=2, other=2 * 15),
+    *(case(name, A, B, alpha=2, other=2 * 15) for name in ("add", "sub", "rsub")),
     case("sub", A, 2.0, other=15),
     case("mul", meta(3, 1), ROW, other=15),
     # integers are no floating-point numbers, though their quotient is one
@@ -171,6 +171,7 @@ CASES = [
     # 3 rows of 5: maxima 12, differences 15, exponentials 15, sums 12, divisions 15
     case("_softmax", A, 1, False, other=12 + 15 + 15 + 12 + 15),
     case("_softmax", A, 0, False, other=10 + 15 + 15 + 10 + 15),  # 5 columns of 3
+    case("_softmax", meta(15, 1), 1, False, other=15 + 15 + 15),  # rows of one have neither maximum nor sum
     case("_safe_softmax", A, -1, other=69),
     case("_masked_softmax", A, WHOLE, 0, other=65, out=B),
     case("_masked_softmax", A, WHOLE, other=69, out=B),

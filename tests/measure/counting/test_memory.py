@@ -97,6 +97,17 @@ def test_a_storage_written_over_another_takes_no_more(old_size, is_held, peak):
     assert (live.peak_byte, len(held)) == (4 * peak, is_held)
 
 
+def test_a_freed_tensor_is_no_longer_alive():
+    resident, first, second = meta(100), meta(10), meta(20)
+    live = LiveMemory([resident])
+    assert [live.number(each) for each in (first, resident, second, first[2:])] == [1, None, 2, 1]
+    assert live.byte == 4 * 30
+    del first
+    assert live.byte == 4 * 20
+    third = meta(5)
+    assert (live.number(third), live.byte, live.peak_byte) == (3, 4 * 25, 4 * 30)
+
+
 def columns_of(network, *inputs):
     return count_network(network.to("meta"), inputs)[0]
 

@@ -34,14 +34,14 @@ def test_cells_are_counted_by_their_flags():
 
 
 @pytest.mark.parametrize(
-    ("line", "place", "words"),
+    ("warn", "about", "place", "words"),
     [
-        (in_use("two processes compute", "wait for them"), 1, "two processes compute"),
-        (in_use("two processes compute", "wait for them"), 2, "wait for them"),
-        (loaded_roof(0.256), 1, "26 %"),
-        (above_roof("net", 2e12, "fp32", 1.5e12), 0, "net runs at 2.00 TFLOP/s"),
-        (above_roof("net", 2e12, "fp32", 1.5e12), 0, "fp32 roof of 1.50 TFLOP/s"),
+        (in_use, ("two processes compute", "wait for them"), 1, "two processes compute"),
+        (in_use, ("two processes compute", "wait for them"), 2, "wait for them"),
+        (loaded_roof, (0.256,), 1, "26 %"),
+        (above_roof, ("net", 2e12, "fp32", 1.5e12), 0, "net runs at 2.00 TFLOP/s"),
+        (above_roof, ("net", 2e12, "fp32", 1.5e12), 0, "fp32 roof of 1.50 TFLOP/s"),
     ],
 )
-def test_a_warning_says_what_was_seen_its_cause_and_a_remedy(line, place, words):
-    assert words in clauses(line)[place]
+def test_a_warning_says_what_was_seen_its_cause_and_a_remedy(warn, about, place, words):
+    assert words in clauses(warn(*about))[place]

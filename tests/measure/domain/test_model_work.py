@@ -18,6 +18,12 @@ def test_a_demand_is_under_the_slope_or_the_flat_part():
     assert (large.intensity_flop_per_byte, large.attainable_flop_per_s, large.bound) == (50, 1000, "arithmetic")
 
 
+def test_a_demand_says_what_its_counts_leave_out():
+    row = replace(workload(**BYTES), uncounted="sort:2:0.1;a:1:2e-05", path="one run", inference_peak_byte=None)
+    (demand,) = cell_work([row], RATES, ["fp32"])
+    assert (demand.uncounted, demand.path, demand.peak_byte) == (["sort", "a"], "one run", 0)
+
+
 def test_tf32_is_stored_as_fp32_and_failed_counts_bound_nothing():
     failed = replace(workload(batch=2), status="error", reason="no")
     (demand,) = cell_work([workload(**BYTES), failed], RATES, ["tf32"])

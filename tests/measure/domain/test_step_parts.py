@@ -29,6 +29,12 @@ def test_the_least_time_is_of_each_row_and_a_part_is_a_mean():
     rows = [row("linear", 1.0), row("linear", 3.0, step=1), row("copy", 9.0, step=1, calls=4)]
     assert [(part.name, part.time_s, part.calls) for part in parts(*rows)] == [("copy", 4.5, 2.0), ("linear", 2.0, 1.0)]
     assert parts(row(time_s=2.0), row(time_s=4.0, rank=1))[0].time_s == 3.0
+    # Two steps of 2 s of arithmetic and 1 s of memory in 4 s; and of 1e8 B from the cache in 1 s, 0.1 s from memory
+    steps = [row(time_s=4.0, flop=flop, byte=10**9, step=step) for flop in (2 * 10**12, 0) for step in (0, 1)]
+    (part,) = parts(*steps)
+    assert (part.least_s, part.memory_s, part.loss_s, part.counted_s) == (3.0, 1.0, 5.0, 8.0)
+    (part,) = parts(*(row(byte=10**8, step=step) for step in (0, 1)), roof=replace(ROOF, cache_byte=10**8))
+    assert (part.cached_s, part.loss_s) == (1.0, 0.9)
     assert parts(row(step=None)) == []  # kernels of no step
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from measure.domain.words import operation
+from measure.domain.words import least_byte, operation
 
 
 @pytest.mark.parametrize(
@@ -8,3 +8,8 @@ from measure.domain.words import operation
 )
 def test_operations_on_integers_are_no_flop(precision, unit):
     assert operation(precision) == unit
+
+
+def test_what_no_call_can_read_need_not_move():
+    assert least_byte(100, 20, 3) == 123
+    assert least_byte(100, 20, 3, 50) == 73

@@ -47,6 +47,8 @@ def test_digits_to_a_place():
         # Zero has no sign.
         (Value(-0.02, low=-0.86, high=0.84), "0.0", "0.0 (−0.9 to 0.8)"),
         (Value(999.6e6, "B"), "1.00 GB", "1.00 GB"),
+        # 1e8 is 100: two digits, 1e7. To these 996 M is 1.00 G.
+        (Value(996e6, "B", 896e6, 1096e6), "1.00 GB", "1.00 (0.90–1.10) GB"),
         (Value(0.4567, "%"), "46 %", "46 %"),
         (Value(2.934), "2.93", "2.93"),
         (Value(295.3, "FLOP/B"), "295 FLOP/B", "295 FLOP/B"),
