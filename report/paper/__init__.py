@@ -24,7 +24,15 @@ from report.paper import predictions as predictions_table
 from report.paper.frames import committed, frame, matching, read_frame
 from report.paper.predictions import Predictions
 from report.paper.published import Published
-from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
+from report.paper.roofs import (
+    MemoryLevel,
+    measured_clock,
+    measured_roofs,
+    memory_levels,
+    roof_at,
+    swept_cache,
+    with_rates,
+)  # fmt: skip
 
 BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only
 
@@ -300,7 +308,10 @@ def load_machine(
     roofs, caches = measured_roofs(machine_roof(merged)), tuple(CacheLevel(*map(int, part)) for part in parts)
     tried_runs = undisturbed_rounds(tried_runs)
     runs, samples = frame(tried_runs, records.Run), committed(folder, records.Sample, tried_runs)
-    given = runs, samples, counted, operators, partial(roof_at, roofs)
+    levels = tuple(memory_levels(roof_measurements, caches))
+    # Of a GPU alone, whose cores all share it
+    cache = swept_cache(caches, levels) if environment.device != "cpu" else None
+    given = runs, samples, counted, operators, partial(roof_at, roofs), cache
     inference = cells.derive_inference(*given)
     return Machine(
         folder=folder.name,
@@ -310,7 +321,7 @@ def load_machine(
         roof_measurements=roof_measurements,
         roofs=roofs,
         caches=caches,
-        levels=tuple(memory_levels(roof_measurements, caches)),
+        levels=levels,
         clock_hz=measured_clock(roof_measurements),
         cells=inference[inference.variant == EAGER],
         variants=inference[inference.variant != EAGER],

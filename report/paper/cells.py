@@ -22,7 +22,7 @@ from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STAGES, STEP, UPDATE, stored_as, was_disturbed
 from report.paper.frames import compact, each, matching
-from report.paper.roofs import TIMES
+from report.paper.roofs import TIMES, LastCache
 
 RoofOf = Callable[[str], Roofline | None]  # a machine's roof at a precision
 CELL_COLUMNS = list(CELL)
@@ -111,19 +111,28 @@ def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
     return stored.merge(workloads, on=["model", "batch", "stored"], how="left").drop(columns="stored")
 
 
-def operator_bounds(operators: pd.DataFrame, precision: str, roof: Roofline) -> pd.DataFrame:
+def operator_bounds(
+    operators: pd.DataFrame, precision: str, roof: Roofline, cache: LastCache | None = None
+) -> pd.DataFrame:
     """One row per model, batch size and stage: ``bound_s``, the least time of its operators run one after the other.
 
     An operator takes at least its FLOP at the peak or its bytes at the memory bandwidth, the longer of the two
     (Williams et al. 2009). FLOP are products only, as in the peak; other FLOP and recomputation are left out, so they
-    cannot push the bound too high. Bytes are all inputs and outputs; an operator may be faster if a cache holds them.
+    cannot push the bound too high. Bytes are all inputs and outputs. A ``cache`` that holds them may serve them, at its
+    own bandwidth; without one an operator may beat its bound.
     """
     rows = matching(operators, precision=stored_as(precision))
+    if cache is not None:
+        is_held = rows.byte <= cache.byte
+        bandwidth = np.where(is_held, cache.byte_per_s, roof.bandwidth_byte_per_s)
+        roof = Roofline(np.full(len(rows), roof.peak_flop_per_s), bandwidth)
     rows = rows.assign(bound_s=rows.calls * roof.least_s(rows.flop, rows.byte))
     return rows.groupby(["model", "batch", "stage"])[["bound_s"]].sum().reset_index()
 
 
-def under_roofs(cells: pd.DataFrame, operators: pd.DataFrame, bounds: Mapping[str, str], roof_of: RoofOf) -> Roofline:
+def under_roofs(
+    cells: pd.DataFrame, operators: pd.DataFrame, bounds: Mapping[str, str], roof_of: RoofOf, cache: LastCache | None
+) -> Roofline:
     """Add columns to cells, ``bounds`` by their stages: the least time of the operators, NaN where unknown.
 
     Return the roof above each cell, as columns; NaN without a measured roof at its precision (``roof_of``).
@@ -132,7 +141,7 @@ def under_roofs(cells: pd.DataFrame, operators: pd.DataFrame, bounds: Mapping[st
     least = {
         (row.model, row.batch, row.stage, precision): row.bound_s
         for precision, roof in roofs.items()
-        for row in each(operator_bounds(operators, precision, roof))
+        for row in each(operator_bounds(operators, precision, roof, cache))
     }
     for stage, column in bounds.items():
         keys = zip(cells.model, cells.batch, cells.precision, strict=True)
@@ -157,21 +166,22 @@ def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def derive_inference(
-    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, operators: pd.DataFrame, roof_of: RoofOf
-) -> pd.DataFrame:
+    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, operators: pd.DataFrame, roof_of: RoofOf,
+    cache: LastCache | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """One row per cell of inference: its latency with interval, its rates and bounds.
 
     ``attained`` is the achieved rate over the roof (``roof_of`` a precision) at the model's footprint intensity.
     ``model_bound_s`` is the least time of the whole model on its compulsory bytes, ``operator_bound_s`` the sum over
-    its ``operators`` (``operator_bounds``). All are empty without a measured roof, the last also without counted
-    operators. ``speed_up`` is a variant's speed over eager mode, with the ends of its interval; empty in eager mode,
-    and if no session has rounds of both.
+    its ``operators`` (``operator_bounds``, with the last ``cache`` if it was measured). All are empty without a
+    measured roof, the last also without counted operators. ``speed_up`` is a variant's speed over eager mode, with the ends of
+    its interval; empty in eager mode, and if no session has rounds of both.
     """
     taken, wanted = (matching(rows, phase=INFERENCE) for rows in (samples, runs))
     cells = merge_runs(wanted, taken).merge(estimate_latencies(taken), on=CELL_COLUMNS, how="left")
     cells = with_workload(cells, counted)
     cells[TIMES] = cells[TIMES].astype(float)
-    roof = under_roofs(cells, operators, {INFERENCE: "operator_bound_s"}, roof_of)
+    roof = under_roofs(cells, operators, {INFERENCE: "operator_bound_s"}, roof_of, cache)
     cells["flop_per_s"] = cells.forward_flop / cells.latency_s
     cells["throughput_per_s"] = cells.batch / cells.latency_s
     cells["model_bound_s"] = roof.least_s(cells.forward_flop, cells.compulsory_byte)
@@ -180,8 +190,9 @@ def derive_inference(
 
 
 def derive_steps(
-    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, operators: pd.DataFrame, roof_of: RoofOf
-) -> pd.DataFrame:
+    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, operators: pd.DataFrame, roof_of: RoofOf,
+    cache: LastCache | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """One row per cell of training (eager, SGD with momentum): its times and bounds.
 
     ``latency_s`` is the step's time, ``forward_s``, ``backward_s`` and ``update_s`` its stages', all with intervals;
@@ -196,7 +207,7 @@ def derive_steps(
     cells = with_workload(_timed(wanted, taken), counted)
     cells["peak_byte"] = cells.peak_byte.astype(float)
     cells["flop_ratio"] = cells.backward_flop / cells.forward_flop
-    roof = under_roofs(cells, operators, {FORWARD: "forward_bound_s", BACKWARD: "backward_bound_s"}, roof_of)
+    roof = under_roofs(cells, operators, {FORWARD: "forward_bound_s", BACKWARD: "backward_bound_s"}, roof_of, cache)
     cells["flop_bound_s"] = (cells.forward_flop + cells.backward_flop) / roof.peak_flop_per_s
     cells["update_bound_s"] = update_byte(cells) / roof.bandwidth_byte_per_s
     cells["operator_bound_s"] = cells.forward_bound_s + cells.backward_bound_s + cells.update_bound_s

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -138,6 +138,21 @@ def with_cache(roof: Roof, reported: Sequence[CacheLevel], levels: Sequence[Memo
     """Give a datasheet's roof the last cache of a machine: the size that it reports, and the bandwidth in its sweep."""
     size = max(reported, key=lambda cache: cache.level).byte if reported else roof.cache_byte
     return replace(roof, cache_byte=size, cache_byte_per_s=levels[-2].bandwidth_byte_per_s if levels[1:] else None)
+
+
+class LastCache(NamedTuple):
+    """The last cache before the memory: its size, and the bandwidth that a sweep measured from it."""
+
+    byte: int
+    byte_per_s: float
+
+
+def swept_cache(reported: Sequence[CacheLevel], levels: Sequence[MemoryLevel]) -> LastCache | None:
+    """Return the last cache of a sweep, as large as reported, else as its largest working set; None without a sweep."""
+    if not levels[1:]:
+        return None
+    size = max(reported, key=lambda cache: cache.level).byte if reported else levels[-2].last_byte
+    return LastCache(size, levels[-2].bandwidth_byte_per_s)
 
 
 def measured_roofs(roof: Roof) -> pd.DataFrame:

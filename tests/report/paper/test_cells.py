@@ -12,6 +12,7 @@ from measure.domain.records import Run, Sample
 from measure.domain.roofs import Roofline
 from measure.domain.workload_records import Operator
 from report.paper import cells, frame
+from report.paper.roofs import LastCache
 
 ROOF = Roofline(200.0, 20.0)
 
@@ -37,9 +38,14 @@ def operator(flop, byte, calls, stage="inference", precision="fp32", batch=1):
     return rows.operator(batch=batch, flop=flop, calls=calls, other_flop=900, recompute_flop=900, **fields)
 
 
-def derived(runs, timed, operators=(), roof=ROOF):
+def derived(runs, timed, operators=(), roof=ROOF, cache=None):
     return cells.derive_inference(
-        frame(runs, Run), frame(timed, Sample), COUNTED, frame(list(operators), Operator), lambda _precision: roof
+        frame(runs, Run),
+        frame(timed, Sample),
+        COUNTED,
+        frame(list(operators), Operator),
+        lambda _precision: roof,
+        cache,
     )
 
 
@@ -82,6 +88,9 @@ def test_bounds_of_the_model_and_of_its_operators():
     # Two calls of 40 FLOP in 0.2 s each (2 B take 0.1 s), one of 40 B in 2 s (20 FLOP take 0.1 s)
     assert found.operator_bound_s.tolist()[:2] == [2.4, 2.4]
     assert derived([run()], samples(9.0)).operator_bound_s.isna().all()
+    # A cache of 39 B at 40 B/s does not hold the 40 B; from one of 40 B they take 1 s. The 2 B wait for 40 FLOP
+    with_cache = [derived([run()], samples(9.0), operators, cache=LastCache(size, 40.0)) for size in (39, 40)]
+    assert [each.operator_bound_s.item() for each in with_cache] == pytest.approx([2.4, 1.4])
     without_roof = derived([run()], samples(9.0), operators, None)
     assert without_roof[["model_bound_s", "operator_bound_s"]].isna().all(axis=None)
 

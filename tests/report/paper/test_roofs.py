@@ -9,7 +9,7 @@ from measure.domain.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, machine_roof, merge_rounds
 from measure.roofs.roofs import second_kernels
 from report.paper import frame, load
-from report.paper.roofs import find_levels, measured_clock, measured_roofs, memory_levels, with_rates
+from report.paper.roofs import find_levels, measured_clock, measured_roofs, memory_levels, swept_cache, with_rates
 
 CPU, GPU = world().machine("cpu"), world().machine("gpu")
 
@@ -119,6 +119,10 @@ def test_a_gpus_first_roof_shows_its_l2():
     l2, memory = memory_levels(found, [CacheLevel(2, 50 * 2**20, 1)])
     assert (l2.name, l2.bandwidth_byte_per_s) == ("L2", pytest.approx(5.5e12))
     assert (memory.name, memory.bandwidth_byte_per_s) == ("memory", pytest.approx(3e12))
+    # As large as the driver says, else as the largest set that it served
+    for reported, size in (([CacheLevel(2, 50 * 2**20, 1)], 50 * 2**20), ([], max(sizes))):
+        assert swept_cache(reported, [l2, memory]) == (size, pytest.approx(5.5e12))
+    assert swept_cache([CacheLevel(2, 50 * 2**20, 1)], [memory]) is None
 
 
 def test_a_roof_says_why_the_clock_was_lowered():
