@@ -174,8 +174,8 @@ def derive_inference(
     ``attained`` is the achieved rate over the roof (``roof_of`` a precision) at the model's footprint intensity.
     ``model_bound_s`` is the least time of the whole model on its compulsory bytes, ``operator_bound_s`` the sum over
     its ``operators`` (``operator_bounds``, with the last ``cache`` if it was measured). All are empty without a
-    measured roof, the last also without counted operators. ``speed_up`` is a variant's speed over eager mode, with the ends of
-    its interval; empty in eager mode, and if no session has rounds of both.
+    measured roof, the last also without counted operators. ``speed_up`` is a variant's speed over eager mode, with the
+    ends of its interval; empty in eager mode, and if no session has rounds of both.
     """
     taken, wanted = (matching(rows, phase=INFERENCE) for rows in (samples, runs))
     cells = merge_runs(wanted, taken).merge(estimate_latencies(taken), on=CELL_COLUMNS, how="left")
