@@ -88,7 +88,7 @@ def test_a_cluster_reports_an_edit_too(edit, tmp_path, capsys, monkeypatch):
         with closing(Worker("cpu", 1, run.sampling)) as worker:
             for task in list(run.tasks):
                 run.kinds[node.environment.environment_id].tasks.remove(task)
-                run._keep(node, task, worker.run(task, inf))
+                run._keep(node, task, worker.run(task, inf), worker.facts)
 
     monkeypatch.setattr(cluster, "connected", nullcontext)
     monkeypatch.setattr(cluster.ReadyDevice, "end", lambda _: None)

@@ -203,8 +203,8 @@ def test_a_gpu_cell_keeps_its_settings_or_names_the_changed_ones(tmp_path):
         ("sets", {"imported": SETTING[NEWER[0]] + "\n" + SETTING["torch.backends.cudnn.benchmark"], "run": run_under}),
         ("changes", {"run": SETTING["torch.backends.cudnn.benchmark"]}),
     ):
-        filled = {"imported": "", "built": "pass", "run": "pass"} | text
-        (tmp_path / f"{name}.py").write_text(NETWORK.format(**filled))
+        filled = {"imported": "", "built": "self.convolution = torch.nn.Conv1d(1, 1, 1)", "run": "pass"} | text
+        (tmp_path / f"{name}.py").write_text(NETWORK.format(**filled))  # cudnn_benchmark needs a convolution
     words = ["--device", "cuda", "--models", "sets:make", "changes:make", "--batch-sizes", "2", "--max-rounds", "1"]
     words += ["--sections", "inference", "--precisions", "fp32", "--variants", "eager", "cudnn_benchmark"]
     variables = gpu.environment("h100")
