@@ -15,7 +15,7 @@ from helpers.world import WORLD
 
 from measure.cache.table import read, write
 from measure.domain.schema import MACHINE, TABLES
-from measure.domain.trace_records import TRACE
+from measure.domain.trace_records import TRACE, TraceCollective
 from measure.domain.workload_records import OURS
 from report.markdown import washed
 from report.paper.curated import CITING
@@ -59,6 +59,8 @@ def write_hostile(data):
     shutil.copytree(WORLD, data)
     for name in ("published/measurements/tokens.csv", "prediction/networks.csv"):
         shutil.copy(ROOT / "data" / name, data / name)
+    trace = next(path for path in sorted((data / "traces").iterdir()) if path.is_dir())
+    write(trace / "collectives.csv", TraceCollective, [TraceCollective(0, 0, 1, "all_reduce", "0 1", 0, 0.1)])
     spoilt = set()
     for record, about in TABLES.items():
         for path in data.glob(about.path.replace(MACHINE, "machines/*").replace(TRACE, "traces/*")):

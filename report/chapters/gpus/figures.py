@@ -33,7 +33,7 @@ def roofs(paper: Paper) -> alt.ConcatChart:
     named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
     moved = (rows.whole_byte, rows.layers_byte)
     found = {bound: rows.flop / byte for bound, byte in zip(theme.BOUND_COLORS, moved, strict=True)}
-    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 160, pd.concat(found.values()), rows.flop_per_s)
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 200, pd.concat(found.values()), rows.flop_per_s)
     panels = []
     for bound, intensity in found.items():
         marks = rows[["flop_per_s"]].assign(

@@ -4,6 +4,7 @@ from measure.domain.words import EAGER, PEAK_KERNELS
 from report import display
 from report.chapters.utilisation.facts import KEPT, batch_sizes, gains_of
 from report.chapters.utilisation.figures import command
+from report.markdown import escape
 from report.markdown_table import NONE, markdown_table
 from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each
@@ -50,7 +51,7 @@ def roofs(paper: Paper) -> str:
     machine = display.required(paper.at_hand, command("roofs"))
     rows = [
         [
-            roof.precision, PEAK_KERNELS[roof.peak_kernel] + roof.peak_note,
+            roof.precision, PEAK_KERNELS[roof.peak_kernel] + escape(roof.peak_note),
             estimated(roof, "peak_flop_per_s", "FLOP/s").interval,
         ]
         for roof in each(display.required(machine.roofs, command("roofs")))
@@ -58,5 +59,5 @@ def roofs(paper: Paper) -> str:
     rows += [[level.name, level.fastest, exact(level.bandwidth_byte_per_s, "B/s")] for level in machine.levels[:-1]]
     roof = machine.roofs.iloc[0]
     bandwidth = estimated(roof, "bandwidth_byte_per_s", "B/s")
-    rows.append(["memory", STREAMS[roof.bandwidth_kernel] + roof.bandwidth_note, bandwidth.interval])
+    rows.append(["memory", STREAMS[roof.bandwidth_kernel] + escape(roof.bandwidth_note), bandwidth.interval])
     return markdown_table("Roof | Kernel | Rate >", rows)
