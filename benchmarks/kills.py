@@ -18,11 +18,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain, cycle, islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import psutil
 from harness import ROOT, Command, Failure, count
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
@@ -116,7 +118,8 @@ def is_killed(words: list[str], data: Path, way: str, chance: Random, after_s: f
                 time.sleep(0.0005)
             time.sleep(chance.uniform(0, DELAY_S))
         if way == "worker" and (workers := [each for each in measurement.alive() if each.pid != first.pid]):
-            chance.choice(workers).kill()
+            with suppress(psutil.NoSuchProcess):  # it ended by itself just now
+                chance.choice(workers).kill()
             lost_worker = True
             measurement.ends_within(chance.uniform(0, GOES_ON_S))
         if first.poll() is None and way == "terminate":
