@@ -134,12 +134,6 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[Me
     return named
 
 
-def with_cache(roof: Roof, reported: Sequence[CacheLevel], levels: Sequence[MemoryLevel]) -> Roof:
-    """Give a datasheet's roof the last cache of a machine: the size that it reports, and the bandwidth in its sweep."""
-    size = max(reported, key=lambda cache: cache.level).byte if reported else roof.cache_byte
-    return replace(roof, cache_byte=size, cache_byte_per_s=levels[-2].bandwidth_byte_per_s if levels[1:] else None)
-
-
 class LastCache(NamedTuple):
     """The last cache before the memory: its size, and the bandwidth that a sweep measured from it."""
 
@@ -147,12 +141,22 @@ class LastCache(NamedTuple):
     byte_per_s: float
 
 
+def _last_byte(reported: Sequence[CacheLevel]) -> int | None:
+    return max(reported, key=lambda cache: cache.level).byte if reported else None
+
+
 def swept_cache(reported: Sequence[CacheLevel], levels: Sequence[MemoryLevel]) -> LastCache | None:
     """Return the last cache of a sweep, as large as reported, else as its largest working set; None without a sweep."""
     if not levels[1:]:
         return None
-    size = max(reported, key=lambda cache: cache.level).byte if reported else levels[-2].last_byte
-    return LastCache(size, levels[-2].bandwidth_byte_per_s)
+    return LastCache(_last_byte(reported) or levels[-2].last_byte, levels[-2].bandwidth_byte_per_s)
+
+
+def with_cache(roof: Roof, reported: Sequence[CacheLevel], levels: Sequence[MemoryLevel]) -> Roof:
+    """Give a datasheet's roof the last cache of a machine: the size that it reports, and the bandwidth in its sweep."""
+    swept = swept_cache(reported, levels)
+    size = _last_byte(reported) or roof.cache_byte
+    return replace(roof, cache_byte=size, cache_byte_per_s=swept.byte_per_s if swept else None)
 
 
 def measured_roofs(roof: Roof) -> pd.DataFrame:
