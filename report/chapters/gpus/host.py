@@ -142,7 +142,7 @@ def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:
     return Launched(Name(network), exact(calls), exact(kernels), exact(of_base))
 
 
-def _gains(machine: Machine, variant: str) -> dict[Any, pd.Series]:
+def gains(machine: Machine, variant: str) -> dict[Any, pd.Series]:
     """Return the gain of each network over eager mode at the lower precision, by batch size.
 
     Gains have no interval: both timings may be from different sessions.
@@ -159,12 +159,12 @@ def captured(paper: Paper) -> Captured:
     if machine is None:
         return missing(Captured)
     source = Source(f"machines/{machine.folder}/samples.csv", "inference, cuda_graph over eager", GRAPH_COMMAND)
-    gains = _gains(machine, CUDA_GRAPH).get(ALONE, pd.Series())
-    return sourced(Captured(count_of(len(gains) or None, "networks"), *extremes(gains, fewest=2)), source)
+    alone = gains(machine, CUDA_GRAPH).get(ALONE, pd.Series())
+    return sourced(Captured(count_of(len(alone) or None, "networks"), *extremes(alone, fewest=2)), source)
 
 
 def _compiled(machine: Machine) -> Compiled:
-    at = _gains(machine, COMPILE)
+    at = gains(machine, COMPILE)
     if not at:
         return missing(Compiled)
     largest = max(at)

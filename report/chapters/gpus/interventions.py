@@ -168,10 +168,8 @@ def _of_variants(machine: Machine) -> list[Gain]:
     """Return the gains from variants at the lower precision: of a graph with the fewest inputs, of others with most."""
     found = []
     for change, variant in VARIANTS.items():
-        ran = matching(machine.variants, status="ok", variant=variant, precision=machine.lower_precision)
-        both = matching(machine.cells, status="ok").merge(ran, on=memory.SAMPLE, suffixes=("", "_other"))
-        both = both[both.batch == (both.batch.min() if change == GRAPH else both.batch.max())]
-        found += _networks(both.latency_s / both.latency_s_other, _whole(machine), change)
+        if at := host.gains(machine, variant):
+            found += _networks(at[min(at) if change == GRAPH else max(at)], _whole(machine), change)
     return found
 
 
