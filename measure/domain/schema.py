@@ -178,8 +178,8 @@ Session = Annotated[str | None, "the UTC time of the command's start; it measure
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
 Version = Annotated[str | None, "the version of Roofwright, with the commit in a clone"]
 Code = Annotated[str | None, "hash of an own model's operators and source, or of an own configuration"]
-LOAD = "share of the cores that others used meanwhile; on a GPU's host, of the time that its threads waited for a core"
-Load = Annotated[float | None, Column(LOAD, NUMBER, most=1)]
+USED = "share of the cores that others used meanwhile; on a GPU's host, of the time that its threads waited for a core"
+Load = Annotated[float | None, Column(USED, NUMBER, most=1)]
 
 LayerKind = Annotated[str, Column("the kind of layer", form=one_of(LAYER_KINDS))]
 Stage = Annotated[str, Column("a forward pass, or a training step's stage", form=one_of((INFERENCE, *STAGES)))]

@@ -15,9 +15,9 @@ from report.chapters.gpus import calls, host
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.cells import operator_bounds
+from report.paper.cells import under_roofs
 from report.paper.chips import datasheet, roof_of, short_name
-from report.paper.frames import each, matching
+from report.paper.frames import matching
 from report.paper.roofs import with_cache
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
@@ -120,13 +120,9 @@ def networks(paper: Paper) -> pd.DataFrame:
 
 def layered_s(paper: Paper, roof: Roof, cells: pd.DataFrame) -> pd.Series:
     """Return the least time of each cell of inference under a roof, drawn layer by layer; NaN where unknown."""
-    bounds: dict[tuple[str, int, str], float] = {}
-    for precision in cells.precision.unique():
-        if line := roof.at(precision):
-            rows = matching(operator_bounds(paper.operators, precision, line), stage=INFERENCE)
-            bounds |= {(row.model, row.batch, precision): row.bound_s for row in each(rows)}
-    keys = zip(cells.model, cells.batch, cells.precision, strict=True)
-    return pd.Series([bounds.get(key, np.nan) for key in keys], cells.index, dtype=float)
+    found = cells.copy()
+    under_roofs(found, paper.operators, {INFERENCE: "least_s"}, roof.at, None)
+    return found.least_s
 
 
 @cache
