@@ -142,9 +142,9 @@ H100 = Gpu(
     },
     byte_per_s=3938e9, clock_mhz=1785, idle_clock_mhz=345, power_w=400, idle_w=90, arithmetic_w=150, memory_w=138,
 )  # fmt: skip
-# Compared with a two hundredth of an H100 the host takes no time, however busy it is.
+# Compared with a thousandth of an H100 the host takes no time, however busy it is.
 SLOW = replace(
-    H100, byte_per_s=H100.byte_per_s / 1000, flop_per_s={name: peak / 200 for name, peak in H100.flop_per_s.items()}
+    H100, byte_per_s=H100.byte_per_s / 1000, flop_per_s={name: peak / 1000 for name, peak in H100.flop_per_s.items()}
 )
 MACHINES = {
     "t4": Machine((T4,)),
