@@ -21,8 +21,8 @@ from report.paper import Paper
 from report.stats.value import Name, Source, Value
 
 CHAPTERS = (
-    "puzzle", "chips", "networks", "latency", "utilisation", "training", "gpus", "prediction", "remedies",
-    "method", "counting", "machine", "published",
+    "puzzle", "bound", "cause", "energy", "chips", "networks", "latency", "utilisation", "training",
+    "prediction", "remedies", "method", "counting", "machine", "published",
 )  # fmt: skip
 
 MEANING = re.compile(r'^    (\w+): [^\n]*?(?:  #: ([^\n]+)|\n    "+(.+?)"+$)', re.MULTILINE | re.DOTALL)

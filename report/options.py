@@ -58,6 +58,11 @@ def measure_command(flags: str = "") -> str:
     return f"python -m measure{own}{'' if '--models' in flags else named} {flags}".rstrip()
 
 
+def gpu_command() -> str:
+    """Return the command that measures networks on a GPU, kernels and training steps included."""
+    return measure_command("--device cuda --sections workload inference training operators")
+
+
 FEW = 6  # the most models that a command names
 
 

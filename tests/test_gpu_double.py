@@ -18,7 +18,7 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.traces import read_trace, trace_names
 from measure.domain import records
 from measure.domain.workload_records import Workload
-from report.chapters.gpus import energy
+from report.chapters.energy import facts as energy
 from report.paper import load
 
 pytestmark = pytest.mark.slow

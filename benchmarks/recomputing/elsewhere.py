@@ -132,18 +132,18 @@ def _shares(timed: Timed) -> dict[str, Found]:
     on_large = {bound: [typical(rows[bound] / rows.latency_s, rows.model).number for rows in large]
                 for bound in ("whole_s", "layers_s")}  # fmt: skip
     numbers = {
-        "gpus.timings.timings": len(timed.all),
-        "gpus.timings.networks": timed.all.model.nunique(), "gpus.timings.devices": timed.all.device.nunique(),
-        "gpus.shares.networks": models.nunique(), "gpus.shares.low": low, "gpus.shares.high": high,
-        "gpus.devices.most_whole": max(on_large["whole_s"]), "gpus.devices.least_layers": min(on_large["layers_s"]),
-        "gpus.devices.most_layers": max(on_large["layers_s"]),
+        "bound.timings.timings": len(timed.all),
+        "bound.timings.networks": timed.all.model.nunique(), "bound.timings.devices": timed.all.device.nunique(),
+        "bound.shares.networks": models.nunique(), "bound.shares.low": low, "bound.shares.high": high,
+        "bound.devices.most_whole": max(on_large["whole_s"]), "bound.devices.least_layers": min(on_large["layers_s"]),
+        "bound.devices.most_layers": max(on_large["layers_s"]),
     }  # fmt: skip
     return {key: Found(float(number)) for key, number in numbers.items()} | {
-        "gpus.shares.peak": typical(best.peak_share, models),
-        "gpus.shares.whole": typical(best.whole_s / best.latency_s, models),
-        "gpus.shares.layers": typical(best.layers_s / best.latency_s, models),
-        "gpus.shares.left": typical(best.latency_s / best.layers_s, models),
-        "gpus.shares.compiled": typical(compiled.layers_s / compiled.latency_s, compiled.model),
+        "bound.shares.peak": typical(best.peak_share, models),
+        "bound.shares.whole": typical(best.whole_s / best.latency_s, models),
+        "bound.shares.layers": typical(best.layers_s / best.latency_s, models),
+        "bound.shares.left": typical(best.latency_s / best.layers_s, models),
+        "bound.shares.compiled": typical(compiled.layers_s / compiled.latency_s, compiled.model),
         "latency.equal.flop": rank_correlation(alike.forward_flop, alike.input_s, alike.model),
         "latency.equal.traffic": rank_correlation(alike.layers_byte / alike.batch, alike.input_s, alike.model),
     }
@@ -168,29 +168,29 @@ def _changes(timed: Timed) -> dict[str, Found]:
     for name, pairs in zip(("first", "second"), steps, strict=True):
         row = pairs.iloc[0]
         found |= {
-            f"gpus.{name}.networks": Found(pairs.model.nunique()),
-            f"gpus.{name}.peak": Found(row.peak_other / row.peak),
-            f"gpus.{name}.bandwidth": Found(row.bandwidth_other / row.bandwidth),
-            f"gpus.{name}.speed": median_of(gains(pairs)),
-            f"gpus.{name}.whole": median_of(gains(pairs, "whole_s")),
-            f"gpus.{name}.layers": median_of(gains(pairs, "layers_s")),
+            f"bound.{name}.networks": Found(pairs.model.nunique()),
+            f"bound.{name}.peak": Found(row.peak_other / row.peak),
+            f"bound.{name}.bandwidth": Found(row.bandwidth_other / row.bandwidth),
+            f"bound.{name}.speed": median_of(gains(pairs)),
+            f"bound.{name}.whole": median_of(gains(pairs, "whole_s")),
+            f"bound.{name}.layers": median_of(gains(pairs, "layers_s")),
         }
     newer = steps[1].device_other.iloc[0]
     here, there = (timed.compiled[timed.compiled.device == device] for device in (timed.device, newer))
     compiled = paired(timed.best, here, "compiler")
-    found["gpus.compiled.networks"] = Found(compiled.model.nunique())
-    found["gpus.compiled.speed"] = median_of(gains(compiled))
-    found["gpus.compiled.slower"] = Found(float((gains(compiled) < 1).mean()))
+    found["cause.compiled.networks"] = Found(compiled.model.nunique())
+    found["cause.compiled.speed"] = median_of(gains(compiled))
+    found["cause.compiled.slower"] = Found(float((gains(compiled) < 1).mean()))
     other = timed.kinds.further_byte.where(~timed.kinds.layer_kind.isin(PRODUCTS), 0)
     sums = timed.kinds.assign(other=other).groupby(NETWORK)[["further_byte", "other"]].sum()
     rest = compiled.merge((sums.other / sums.further_byte).rename("rest").reset_index(), on=NETWORK)
     gained, rest = gains(rest), rest.rest.groupby(rest.model).median()
     over = paired(timed.eager[timed.eager.device == newer], here, "device", "compiler")
     return found | {
-        "gpus.fused.least": median_of(gained[rest <= rest.quantile(0.25)]),
-        "gpus.fused.most": median_of(gained[rest >= rest.quantile(0.75)]),
-        "gpus.together.both": median_of(gains(paired(timed.best, there, "device", "compiler"))),
-        "gpus.together.over_next": median_of(gains(over)),
+        "cause.fused.least": median_of(gained[rest <= rest.quantile(0.25)]),
+        "cause.fused.most": median_of(gained[rest >= rest.quantile(0.75)]),
+        "cause.together.both": median_of(gains(paired(timed.best, there, "device", "compiler"))),
+        "cause.together.over_next": median_of(gains(over)),
     }
 
 

@@ -144,8 +144,8 @@ def _gpu(machine: Machine) -> dict[str, Found]:
     return {
         "latency.gpu.ranking.flop": rank_correlation(rows.forward_flop, rows.number, rows.model),
         "latency.gpu.ranking.layers": rank_correlation(rows.layers_s, rows.number, rows.model),
-        "gpus.host.single.calls": rank_correlation(calls, single.number, single.model),
-        "gpus.host.single.per_call": median_of(single.number / calls),
+        "cause.host.single.calls": rank_correlation(calls, single.number, single.model),
+        "cause.host.single.per_call": median_of(single.number / calls),
     }
 
 

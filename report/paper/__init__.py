@@ -36,6 +36,8 @@ from report.paper.roofs import (
 
 BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only
 
+ALONE = 1  # the batch of a single input
+
 LOWER_PRECISIONS = ("bf16", "fp16")
 """The precisions to compare with it: the first that a machine ran."""
 

@@ -18,7 +18,7 @@ from measure.domain.cell import Cell
 from measure.domain.energy import estimate_energy, mean_time
 from measure.domain.latency import CellSample, group_rounds, launch_bound
 from measure.domain.records import CELL
-from measure.domain.roofs import Roofline
+from measure.domain.roofs import Roof, Roofline
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STAGES, STEP, UPDATE, stored_as, was_disturbed
 from report.paper.frames import compact, each, matching
@@ -149,6 +149,13 @@ def under_roofs(
     peaks = cells.precision.map({precision: roof.peak_flop_per_s for precision, roof in roofs.items()})
     bandwidths = cells.precision.map({precision: roof.bandwidth_byte_per_s for precision, roof in roofs.items()})
     return Roofline(peaks.astype(float), bandwidths.astype(float))
+
+
+def layered_s(cells: pd.DataFrame, operators: pd.DataFrame, roof: Roof) -> pd.Series:
+    """Return the least time of each cell of inference under a roof, drawn layer by layer; NaN where unknown."""
+    found = cells.copy()
+    under_roofs(found, operators, {INFERENCE: "least_s"}, roof.at, None)
+    return found.least_s
 
 
 def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:

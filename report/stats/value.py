@@ -187,7 +187,7 @@ NOTHING = Value(None)
 CLOSE, ROUGH = 0.8, 0.4  # rank correlations: orders agree closely above the first, roughly above the second
 
 
-def bound(intensity: Value, ridge: Value) -> Markup:
+def waits_for(intensity: Value, ridge: Value) -> Markup:
     """Name the bound of a piece of work: ``at the ridge`` if the intervals overlap.
 
     A value without an interval counts as exact, like counted work. Marks a missing value.

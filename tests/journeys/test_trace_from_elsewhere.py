@@ -11,7 +11,7 @@ from helpers.traces import addmm, call, kernel, launch, relu, step, trace, write
 
 from measure import __main__ as measure
 from report import paper as papers
-from report.chapters.gpus import tables
+from report.chapters.cause import tables
 from report.chapters.training import costs
 
 STEPS = 3

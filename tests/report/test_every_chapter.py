@@ -14,7 +14,7 @@ from measure.verbs.flags import VERBS, parser_of
 from measure.verbs.run_flags import make_request, parser
 from report import facts
 from report.display import Missing
-from report.stats.value import agreement, bound
+from report.stats.value import agreement, waits_for
 
 INLINE = re.compile(r"`\{python\} ([^`]+)`")
 NOTHING = re.compile(r"\b(?:None|nan|NaN|inf)\b")
@@ -37,12 +37,12 @@ NO_KEPT_MEMORY = {
     f"utilisation.{key}" for key in ("figures.kept", "figures.sweep", "figures.throughput", "tables.gains")
 }
 LACKING = {
-    "gpus.figures.sizes",  # of two GPUs that differ in memory alone
-    "gpus.figures.efficiency", "gpus.tables.prices", "gpus.tables.joules",  # no GPU of the world counts its energy
+    "cause.figures.sizes",  # of two GPUs that differ in memory alone
+    "energy.figures.efficiency", "energy.tables.prices", "energy.tables.joules",  # no GPU counts its energy
 }  # fmt: skip
 GAPS = {
     "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING,
-    "no GPU": {"training.figures.counters", "gpus.figures.single"} | LACKING,
+    "no GPU": {"training.figures.counters", "cause.figures.single"} | LACKING,
     "nothing": SHOWN.keys() - {"counting.tables.costs"},
 }  # fmt: skip
 """What cannot be shown, by what was measured."""
@@ -91,7 +91,7 @@ def test_the_text_names_facts_that_exist_whatever_was_measured(paper_of, paper):
     names = [name for file in files for name in INLINE.findall(file.read_text("utf-8"))]
     assert len(names) > 400
     for name in names:
-        eval(name, chapters | {"agreement": agreement, "bound": bound})  # raises for a name that is no fact
+        eval(name, chapters | {"agreement": agreement, "waits_for": waits_for})  # raises for a name that is no fact
 
 
 def test_every_command_of_a_fact_can_be_typed():

@@ -201,24 +201,24 @@ puzzle.control.typical.below(1)
 puzzle.problems.measured.number > 1
 training.gpus.fp32.above(3) and training.gpus.fp16.above(3)
 round(training.counters.network_read.number, 3) == 0.998 and training.counters.network_written.number < 0.1
-gpus.shares.layers.above(gpus.shares.whole.high)
-gpus.shares.compiled.above(1)
-gpus.first.bandwidth.number < 1.1 < gpus.first.peak.number
-gpus.first.speed.below(gpus.first.peak.number)
-gpus.second.bandwidth.number > gpus.second.peak.number
-gpus.second.layers.above(gpus.second.speed.high)
-gpus.second.newer.text == gpus.devices.least_layers.name
-gpus.compiled.speed.above(gpus.second.speed.high)
-gpus.together.over_next.above(1)
-gpus.fused.most.above(gpus.fused.least.high)
-gpus.traces.video.kernels.number < 1 < gpus.traces.video.linear.number
-gpus.traces.video.softmax_roof.number < 0.5
-gpus.traces.images.step.number < 1 < gpus.traces.images.kernels.number
-gpus.memory.fits.memory.number > 1 > gpus.memory.larger.memory.number > 0.8 > gpus.memory.depthwise.memory.number
-gpus.memory.larger.gain.number > 1.35 > 1.2 > gpus.memory.fits.gain.number > 1.05 > gpus.memory.depthwise.gain.number
-gpus.interventions.linear.number > gpus.interventions.convolution.number > 2.5 > gpus.interventions.activation.number
-gpus.interventions.depthwise.number < 1.1 and gpus.interventions.normalisation.number < 1.1
-gpus.shares.fastest.number < 1.5
+bound.shares.layers.above(bound.shares.whole.high)
+bound.shares.compiled.above(1)
+bound.first.bandwidth.number < 1.1 < bound.first.peak.number
+bound.first.speed.below(bound.first.peak.number)
+bound.second.bandwidth.number > bound.second.peak.number
+bound.second.layers.above(bound.second.speed.high)
+bound.second.newer.text == bound.devices.least_layers.name
+cause.compiled.speed.above(bound.second.speed.high)
+cause.together.over_next.above(1)
+cause.fused.most.above(cause.fused.least.high)
+cause.traces.video.kernels.number < 1 < cause.traces.video.linear.number
+cause.traces.video.softmax_roof.number < 0.5
+cause.traces.images.step.number < 1 < cause.traces.images.kernels.number
+cause.memory.fits.memory.number > 1 > cause.memory.larger.memory.number > 0.8 > cause.memory.depthwise.memory.number
+cause.memory.larger.gain.number > 1.35 > 1.2 > cause.memory.fits.gain.number > 1.05 > cause.memory.depthwise.gain.number
+cause.interventions.linear.number > cause.interventions.convolution.number > 2.5 > cause.interventions.activation.number
+cause.interventions.depthwise.number < 1.1 and cause.interventions.normalisation.number < 1.1
+bound.shares.fastest.number < 1.5
 """.splitlines()
 """Words of the text without a number about published data, traces and the project's GPUs."""
 

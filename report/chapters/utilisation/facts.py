@@ -16,7 +16,7 @@ from report.paper.frames import each, highest, matching
 from report.paper.operator_groups import profiled as profiled_groups
 from report.paper.roofs import STREAMS, sustained
 from report.stats.correlations import rank_correlation
-from report.stats.value import Name, Source, Value, bound, count_of, estimated, exact, extremes, median_of, ratio
+from report.stats.value import Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio, waits_for
 
 KEPT, EXAMPLE = "kept_memory", "mobilenet_v2"
 DEPTHWISE = "depthwise convolution"
@@ -221,7 +221,7 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         ridge=ridge,
         cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s if machine.levels else None), bandwidth),
         lowest=lowest,
-        side=Name(str(bound(lowest, ridge)) if is_known else None),
+        side=Name(str(waits_for(lowest, ridge)) if is_known else None),
         networks=count_of(len(at_batch) or None, "models"),
         below=exact(below),
         above=count_of(cells[cells.flop_per_s > (peak.high or peak.number or inf)].model.nunique(), "models"),

@@ -8,7 +8,7 @@ from helpers.world import world
 
 from measure.cache.traces import StoredTrace
 from measure.domain.trace_records import TraceDevice, TraceOperator
-from report.chapters.gpus import interventions
+from report.chapters.cause import interventions
 
 FOLDER = "gpu-1"
 KERNELS = {  # kind: s at fp32 and at bf16

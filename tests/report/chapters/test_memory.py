@@ -10,7 +10,7 @@ from helpers.world import world
 from measure.cache.traces import StoredTrace
 from measure.domain.roofs import CacheLevel
 from measure.domain.trace_records import TraceDevice, TraceOperator
-from report.chapters.gpus import memory
+from report.chapters.cause import memory
 from report.paper import Paper
 
 SLOW, FAST = "NVIDIA H100 SXM", "Twin"  # 66.9 TFLOP/s at fp32; 3.35 and 6.7 TB/s

@@ -10,7 +10,6 @@ from report.stats.value import (
     Source,
     Value,
     agreement,
-    bound,
     count_of,
     digits_to,
     estimated,
@@ -18,6 +17,7 @@ from report.stats.value import (
     extremes,
     median_of,
     ratio,
+    waits_for,
 )
 
 
@@ -112,8 +112,8 @@ def test_a_value_with_a_key_is_a_span_that_the_page_explains():
     span = '[–]{.missing command="python -m measure --sections training"}'
     assert missing._repr_markdown_() == span
     # A sentence that holds only a word that depends on it goes as well.
-    assert missing.side("less", "as much", "more") == bound(Value(3.0), missing) == span
-    assert ".missing" in bound(missing, Value(3.0))
+    assert missing.side("less", "as much", "more") == waits_for(Value(3.0), missing) == span
+    assert ".missing" in waits_for(missing, Value(3.0))
     assert ".missing" in agreement(Value(None))
 
 
@@ -134,7 +134,7 @@ RIDGE = Value(5.0, "FLOP/B", 4.0, 6.0)
     ],
 )
 def test_a_bound_is_told_only_if_the_intervals_do_not_meet(intensity, ridge, word):
-    assert bound(intensity, ridge) == word
+    assert waits_for(intensity, ridge) == word
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ from measure.domain.models import DECODE, STORY, parse_task
 from measure.domain.names import model_name
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import EAGER, INFERENCE, PEAK_KERNELS, STEP, STREAM_ARRAYS
-from report.chapters.gpus import host
 from report.facts import Facts, missing, sourced
-from report.options import measure_command
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.options import gpu_command, measure_command
+from report.paper import ALONE, BASE_PRECISION, Machine, Paper
 from report.paper.cells import update_byte
 from report.paper.chips import datasheet
 from report.paper.frames import highest, matching
@@ -115,6 +114,7 @@ class Energy(Facts):
     fit_base: EnergyFit  # at fp32
     kernels: KernelJoules
     tokens: TokenJoules
+    byte_exceeds: bool  #: At the price of a network's bytes, a stream at full bandwidth would exceed the power limit
 
 
 @cache
@@ -150,7 +150,7 @@ def images(machine: Machine, precision: str | None = None, batch: Any = None, va
 
 def usual_batch(machine: Machine) -> Any:
     """Return the batch size above 1 with the most cells, of several the largest; None if there is none."""
-    counts = images(machine).batch.value_counts().drop(host.ALONE, errors="ignore")
+    counts = images(machine).batch.value_counts().drop(ALONE, errors="ignore")
     return counts[counts == counts.max()].index.max() if len(counts) else None
 
 
@@ -203,7 +203,7 @@ def efficiencies(machine: Machine) -> pd.DataFrame:
     rows = images(machine)
     rows = rows.assign(
         name=rows.model.map(model_name), intensity=rows.flop / rows.byte, flop_per_j=rows.flop / rows.energy_j,
-        inputs=rows.batch.map({host.ALONE: "one image", usual_batch(machine): "a batch"}),
+        inputs=rows.batch.map({ALONE: "one image", usual_batch(machine): "a batch"}),
     )  # fmt: skip
     return rows.dropna(subset="inputs")
 
@@ -222,20 +222,22 @@ def of(paper: Paper) -> Energy:
         return missing(Energy)
     machine = machines[0]
     lower, printed = machine.lower_precision, datasheet(paper.chips, machine.environment.name).power_w
+    limit_w = machine.environment.power_limit_w or printed.max()
+    fit, fit_base = fit_of(machine, lower), fit_of(machine, BASE_PRECISION)
     facts = Energy(
-        Name(machine.name), exact(machine.environment.power_limit_w or printed.max(), "W"),
-        exact(usual_batch(machine)), _images(machine, lower), _images(machine, BASE_PRECISION), _saved(machine),
-        _puzzle(machine), fit_of(machine, lower), fit_of(machine, BASE_PRECISION), _kernels(machine), _tokens(machine),
+        Name(machine.name), exact(limit_w, "W"), exact(usual_batch(machine)), _images(machine, lower),
+        _images(machine, BASE_PRECISION), _saved(machine), _puzzle(machine), fit, fit_base, _kernels(machine),
+        _tokens(machine), byte_exceeds=(fit_base.at_bandwidth.low or 0) > limit_w,
     )  # fmt: skip
     values = facts.images.least, facts.fit.cells, facts.fit_base.cells, facts.kernels.idle, facts.tokens.large
     if all(value.is_missing for value in values):  # a name alone is no section
         facts = missing(Energy)
-    return sourced(facts, Source(f"machines/{machine.folder}/samples.csv", "energy_j, eager", host.COMMAND))
+    return sourced(facts, Source(f"machines/{machine.folder}/samples.csv", "energy_j, eager", gpu_command()))
 
 
 def _images(machine: Machine, precision: str) -> ImageJoules:
     usual = usual_batch(machine)
-    single, large = images(machine, precision, host.ALONE), images(machine, precision, usual)
+    single, large = images(machine, precision, ALONE), images(machine, precision, usual)
     if usual is None or large.empty:
         return missing(ImageJoules)
     shares = [Value(None, "%")] * 3
@@ -262,7 +264,7 @@ def _saved(machine: Machine) -> Saved:
         return missing(Saved)
     single, batched = (
         _joules(images(machine, BASE_PRECISION, batch)) / _joules(images(machine, lower, batch))
-        for batch in (host.ALONE, usual)
+        for batch in (ALONE, usual)
     )
     compiled = images(machine, lower, variant="compile")
     compiled = matching(compiled, batch=compiled.batch.max())
@@ -350,8 +352,8 @@ def _tokens(machine: Machine) -> TokenJoules:
     network = rows.model.value_counts().idxmax()
     by_batch = matching(rows, model=network).set_index("batch").input_j
     largest = by_batch.index.max()
-    if largest == host.ALONE:
+    if largest == ALONE:
         return missing(TokenJoules)
     return TokenJoules(
-        Name(model_name(network)), exact(largest), exact(by_batch.get(host.ALONE), "J"), exact(by_batch[largest], "J")
+        Name(model_name(network)), exact(largest), exact(by_batch.get(ALONE), "J"), exact(by_batch[largest], "J")
     )

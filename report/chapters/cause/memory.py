@@ -10,12 +10,11 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roof
-from measure.domain.words import INFERENCE
-from report.chapters.gpus import calls, host
+from report.chapters.cause import calls
 from report.facts import Facts, missing, sourced
-from report.options import measure_command
+from report.options import gpu_command, measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.cells import under_roofs
+from report.paper.cells import layered_s
 from report.paper.chips import datasheet, roof_of, short_name
 from report.paper.frames import matching
 from report.paper.roofs import with_cache
@@ -114,15 +113,8 @@ def networks(paper: Paper) -> pd.DataFrame:
     both = first.merge(second, on=SAMPLE, suffixes=("", "_other"))
     both = both.sort_values("batch", ascending=False, kind="stable")
     both = both.assign(gain=both.latency_s / both.latency_s_other)
-    least, least_other = (layered_s(paper, card.roof, both) for card in pair)
+    least, least_other = (layered_s(both, paper.operators, card.roof) for card in pair)
     return both.assign(promised=least / least_other)
-
-
-def layered_s(paper: Paper, roof: Roof, cells: pd.DataFrame) -> pd.Series:
-    """Return the least time of each cell of inference under a roof, drawn layer by layer; NaN where unknown."""
-    found = cells.copy()
-    under_roofs(found, paper.operators, {INFERENCE: "least_s"}, roof.at, None)
-    return found.least_s
 
 
 @cache
@@ -191,4 +183,4 @@ def of(paper: Paper) -> OtherMemory:
         _of(matching(every, kind=DEPTHWISE), pair.first),
     )  # fmt: skip
     tables = " and ".join(f"machines/{card.machine.folder}/samples.csv" for card in pair)
-    return sourced(facts, Source(tables, "inference, eager; layers: traces/*/operators.csv", host.COMMAND))
+    return sourced(facts, Source(tables, "inference, eager; layers: traces/*/operators.csv", gpu_command()))

@@ -1,4 +1,4 @@
-"""The chapter on GPUs that others timed, from the rules of the world (tests/data/world/README.md)."""
+"""The chapter on the bound, from the rules of the world (tests/data/world/README.md)."""
 
 from dataclasses import replace
 from statistics import median
@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 from helpers.world import rows_of, world, wrong
 
-from report import display
-from report.chapters.gpus import facts as chapter
-from report.chapters.gpus import figures, traced
+from report.chapters.bound import facts as chapter
+from report.chapters.bound import figures
 from report.paper import published
 
 BEAD, COG = (1e14, 1e12), (2e14, 2e13)
@@ -57,13 +56,6 @@ def test_facts_by_hand():
         "second.older": "Bead 2", "second.newer": "Cog 3", "second.networks": 31, "second.peak": 2,
         "second.bandwidth": 20, "second.speed": median(each[7] for each in NETWORKS), "second.whole": 2,
         "second.layers": median(layers_us(each, BEAD) / layers_us(each, COG) for each in NETWORKS),
-        "compiled.device": "Bead 2", "compiled.networks": 31, "compiled.speed": 1.6,
-        "compiled.slower": 2 / 31,  # elm22 and elm23
-        # Least shares of other bytes: oak0 to oak7. Largest: elm12 with a gain of 1.5, seven others with 1.6
-        "fused.least": 2, "fused.most": 1.6,
-        "together.both": 2.4,  # 12 of 3.6 and 12 of 1.2
-        # Compiled on Bead 2 over eager on Cog 3: 2/3 for oaks, 1.5 for ten elms, 0.5 and 0.8, 1.6/2 for the others
-        "together.over_next": 0.8,
         "calculation.network": "ResNet-50", "calculation.flop": 8.2e9, "calculation.byte": 17e6 / 2,
         "calculation.peak": 1e14, "calculation.bandwidth": 1e12, "calculation.arithmetic": 82e-6,
         "calculation.bytes": 8.5e-6, "calculation.total": 90.5e-6, "calculation.measured": 178e-6,
@@ -71,19 +63,8 @@ def test_facts_by_hand():
         "calculation.promised": 90.5 / 41.425, "calculation.gained": 2,
         "problems.double_peak_total": 41e-6 + 8.5e-6, "problems.double_peak": 90.5 / 49.5,
         "problems.no_bytes": 90.5 / 82, "problems.compiled": 1.6,
-        # Datasheets: 989.4 and 1307.4 TFLOP/s at bf16, 3.35 and 5.3 TB/s
-        "traces.first": "H100 SXM", "traces.second": "Instinct MI300X", "traces.peak": 1307.4 / 989.4,
-        "traces.bandwidth": 5.3 / 3.35,
-        # Kernels: 4 + 2 + 3 s over 2 + 4 + 6 s. Linear: 1 s of arithmetic in 2 s and in 4 s. Pointwise: 6.7 TB are 2 s
-        # of 4 s, 5.3 TB 1 s of 2 s. Softmax: 3.35 TB are 1 s of 6 s, a quarter of 5.3 TB 0.25 s of 3 s.
-        "traces.video.kernels": 9 / 12, "traces.video.linear": 2, "traces.video.linear_first": 1 / 2,
-        "traces.video.linear_second": 1 / 4, "traces.video.pointwise": 1 / 2, "traces.video.pointwise_first": 1 / 2,
-        "traces.video.pointwise_second": 1 / 2, "traces.video.softmax": 1 / 2,
-        "traces.video.softmax_roof": 1 / 6,
-        # Kernels 4 s over 2 s, steps 8 s over 10 s, with 4 s and 2 s busy
-        "traces.images.kernels": 2, "traces.images.step": 0.8, "traces.images.idle_first": 0.8,
     }  # fmt: skip
-    assert wrong("gpus", world(), expected) == {}
+    assert wrong("bound", world(), expected) == {}
 
 
 def test_own_gpus_are_compared_at_the_largest_batch():
@@ -120,18 +101,7 @@ def test_libraries_are_compared(monkeypatch):
     assert found.least_layers.name == "Bead 2"
 
 
-def test_figures_show_networks_and_precisions_of_any_name():
-    both = [trace for trace in world().traces if trace.devices[0].network == traced.VIDEO]
-    names = [*(f"net {number}" for number in range(9)), "<b>", "bf16", "MobileNet-v2", "linear"]
-    traces = tuple(
-        trace._replace(devices=[replace(trace.devices[0], network=name), *trace.devices[1:]])
-        for name in names
-        for trace in both
-    )
-    rows = rows_of(figures.kinds.__wrapped__(replace(world(), traces=traces)), "network", "kind", "ratio")
-    assert {network for network, *_ in rows} == set(names)
-    with pytest.raises(display.Missing):  # the network that it is about is not there
-        figures.traced_roofs.__wrapped__(replace(world(), traces=traces))
+def test_a_figure_shows_precisions_of_any_name():
     products = world().published.products.assign(precision="fp32")
     paper = replace(world(), published=replace(world().published, products=products))
     assert ("Bead 2", "fp32") in rows_of(figures.delivered.__wrapped__(paper), "name", "what")
@@ -149,6 +119,3 @@ def test_figures_show_the_facts():
     # 0.9 of 1 TB/s read by 4096 threads, 0.8 for triads; 15 of 20 TB/s written; 90 of 100 TFLOP/s, 100 of 200
     shares = {("Bead 2", "read"): 0.9, ("Bead 2", "triad"): 0.8, ("Cog 3", "write"): 0.75, ("Bead 2", "bf16"): 0.9}
     assert {each[:2]: each[2] for each in delivered} == pytest.approx(shares | {("Cog 3", "bf16"): 0.5})
-    kinds = rows_of(figures.kinds.__wrapped__(world()), "network", "kind", "ratio")
-    ratios = {kind: ratio for network, kind, ratio in kinds if network == traced.VIDEO}
-    assert ratios == {"linear": 2, "pointwise": 0.5, "softmax": 0.5}

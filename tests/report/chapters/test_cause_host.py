@@ -8,7 +8,7 @@ from helpers.world import world
 
 from measure.cache.traces import StoredTrace
 from measure.domain.trace_records import TraceDevice, TraceOperator
-from report.chapters.gpus import host
+from report.chapters.cause import host
 from report.paper import Paper
 
 

@@ -10,18 +10,16 @@ import pandas as pd
 from measure.domain.advice import COMPILE
 from measure.domain.names import model_name
 from measure.domain.words import INFERENCE, STEP
-from report.chapters.gpus.calls import recordings
+from report.chapters.cause.calls import recordings
 from report.facts import Facts, missing, sourced
-from report.options import measure_command
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.options import gpu_command, measure_command
+from report.paper import ALONE, BASE_PRECISION, Machine, Paper
 from report.paper.frames import each, matching
 from report.stats.correlations import rank_correlation
 from report.stats.value import NOTHING, Name, Source, Value, count_of, exact, extremes, median_of
 
 GRAPH_COMMAND = measure_command("--device cuda --sections inference --variants eager cuda_graph")
 CUDA_GRAPH = "cuda_graph"
-COMMAND = measure_command("--device cuda --sections workload inference training operators")
-ALONE = 1  # the batch of a single input
 
 
 class Single(Facts):
@@ -80,14 +78,14 @@ def of(paper: Paper) -> Host:
     machine = paper.machine("gpu")
     if machine is None:
         return missing(Host)
-    source = Source(f"machines/{machine.folder}/samples.csv", "inference, eager, batch size 1", COMMAND)
+    source = Source(f"machines/{machine.folder}/samples.csv", "inference, eager, batch size 1", gpu_command())
     lower = _precision(machine)
     return Host(
         sourced(_single(paper, machine, lower), source),
         sourced(_single(paper, machine, BASE_PRECISION) if lower != BASE_PRECISION else missing(Single), source),
-        sourced(_launched(paper, machine, lower), Source("traces/*/operators.csv", "inference", COMMAND)),
+        sourced(_launched(paper, machine, lower), Source("traces/*/operators.csv", "inference", gpu_command())),
         sourced(_compiled(machine), replace(source, rows="inference, compile over eager")),
-        sourced(_lowered(paper), Source("machines/*/profiles.csv", "phase step", COMMAND)),
+        sourced(_lowered(paper), Source("machines/*/profiles.csv", "phase step", gpu_command())),
     )
 
 

@@ -8,7 +8,8 @@ import pytest
 from helpers.world import nothing, rows_of, world
 
 from report import facts
-from report.chapters.gpus import energy, figures, tables
+from report.chapters.energy import facts as energy
+from report.chapters.energy import figures, tables
 from report.paper import Machine, Paper
 from report.paper.roofs import MemoryLevel
 

@@ -10,8 +10,9 @@ from measure.domain.advice import CHANNELS_LAST, COMPILE
 from measure.domain.names import model_name
 from measure.domain.trace_records import LAYOUT as CONVERSION
 from measure.domain.words import EAGER, INFERENCE
-from report.chapters.gpus import calls, host, memory
+from report.chapters.cause import calls, host, memory
 from report.facts import Facts, missing, sourced
+from report.options import gpu_command
 from report.paper import BASE_PRECISION, Machine, Paper, operator_groups, published
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
@@ -205,4 +206,4 @@ def of(paper: Paper) -> Interventions:
         example=Name(str(two.idxmax()) if two.notna().any() else None), share=exact(two.max(), "%"),
         converted=most_converted,
     )  # fmt: skip
-    return sourced(facts, Source("traces/*/operators.csv", "inference, eager, two precisions", host.COMMAND))
+    return sourced(facts, Source("traces/*/operators.csv", "inference, eager, two precisions", gpu_command()))

@@ -1,20 +1,19 @@
-"""The numbers of the chapter on GPUs that others timed."""
+"""The numbers of the chapter on the bound: its share of the time on every GPU, and its promise of another card."""
 
 from dataclasses import replace
-from math import inf
 from typing import Any
 
 import pandas as pd
 
 from measure.domain.statistics import FEWEST_MODELS
-from measure.domain.words import INFERENCE, PRODUCT_KINDS
-from report.chapters.gpus import energy, host, interventions, memory, traced
-from report.chapters.gpus.host import Captured, Host
+from measure.domain.words import PRODUCT_KINDS
 from report.facts import Facts, missing, sourced
+from report.options import gpu_command
 from report.paper import BASE_PRECISION, Paper, published
+from report.paper.cells import layered_s
 from report.paper.chips import datasheet, roof_of, short_name
 from report.paper.frames import matching
-from report.paper.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, typical
+from report.paper.published import COMPILED, BestTimed, name_in, network_name, share, typical
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 EXAMPLE = "timm:resnet50"  # the network of the calculation
@@ -77,25 +76,6 @@ class GpuPair(Facts):
     layers: Value  #: How many times as fast by the roofline drawn layer by layer.
 
 
-class Change(Facts):
-    device: Name  #: The GPU of the change.
-    networks: Value  #: Networks timed with both settings.
-    speed: Value  #: How many times as fast networks are with the change.
-    slower: Value  #: Share of the networks that the change makes slower.
-
-
-class Fused(Facts):
-    least: Value  #: Gain from a compiler, of the networks with the smallest share of bytes outside products.
-    most: Value  #: Gain from a compiler, of the networks with the largest share of bytes outside products.
-
-
-class Together(Facts):
-    """The compiler and the next GPU, for networks on the GPU with the most networks timed."""
-
-    both: Value  #: Speed compiled on the next GPU over speed in eager mode on this one.
-    over_next: Value  #: Speed compiled on this GPU over speed in eager mode on the next one.
-
-
 class GpuCalculation(Facts):
     """One network on paper: the time of an input is its FLOP at the peak plus the other layers' bytes."""
 
@@ -122,41 +102,22 @@ class GpuProblems(Facts):
     compiled: Value  #: Published gain of the network from a compiler.
 
 
-class Gpus(Facts):
+class Bound(Facts):
     timings: Timings
     shares: GpuShares
     devices: Devices
     own: OwnGpus
     first: GpuPair
     second: GpuPair
-    compiled: Change
-    fused: Fused
-    together: Together
     calculation: GpuCalculation
     problems: GpuProblems
-    traces: traced.Traced
-    memory: memory.OtherMemory
-    interventions: interventions.Interventions
-    host: Host
-    graph: Captured
-    energy: energy.Energy
-    byte_exceeds: bool  #: At the price of a network's bytes, a stream at full bandwidth would exceed the power limit
-    few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
-    calls_rank: bool  #: Operators called rank single inputs better than FLOP
-    singles: bool  #: Enough networks were timed with one input for their rank correlations
-    smaller_numbers_wait: bool  #: At the lower precision the GPU's work in a training step shrinks more than the step
 
 
-def of(paper: Paper) -> Gpus:
+def of(paper: Paper) -> Bound:
     best, table = published.best_timed(paper.published), paper.published.timings
     changes = published.steps(paper.published)
-    following = published.of_best(changes, best)
-    compiled = published.of_best(published.compiled(paper.published), best)
-    calculation = _calculation(paper, best, following)
-    of_host = host.of(paper)
-    single, lowered = of_host.single, of_host.lowered
-    other_memory, joules = memory.of(paper), energy.of(paper)
-    found = Gpus(
+    calculation = _calculation(paper, best, published.of_best(changes, best))
+    found = Bound(
         timings=Timings(
             count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
             count_of(table.device.nunique(), "devices"),
@@ -166,22 +127,8 @@ def of(paper: Paper) -> Gpus:
         own=_own(paper),
         first=_step(changes, 0),
         second=_step(changes, 1),
-        compiled=_change(compiled),
-        fused=_fused(paper, compiled),
-        together=_together(paper, best, following),
         calculation=calculation,
-        problems=_problems(calculation, compiled),
-        traces=traced.of(paper),
-        memory=other_memory,
-        interventions=interventions.of(paper),
-        host=of_host,
-        graph=host.captured(paper),
-        energy=joules,
-        byte_exceeds=(joules.fit_base.at_bandwidth.low or 0) > (joules.limit.number or inf),
-        few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
-        calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
-        singles=not single.flop.is_missing,
-        smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0) >= 1,
+        problems=_problems(calculation, published.of_best(published.compiled(paper.published), best)),
     )  # fmt: skip
     return sourced(found, published.SOURCE)
 
@@ -224,7 +171,7 @@ def own_shares(paper: Paper) -> pd.DataFrame:
         if machine.chip_kind != "gpu" or roof is None:
             continue
         cells = matching(machine.cells, status="ok")
-        cells = cells.assign(least_s=memory.layered_s(paper, roof, cells)).dropna(subset="least_s")
+        cells = cells.assign(least_s=layered_s(cells, paper.operators, roof)).dropna(subset="least_s")
         networks = cells.groupby("batch").model.nunique()
         batch = networks[2 * networks >= networks.max()].index.max()
         rows = cells[(cells.batch == batch) & cells.precision.isin([BASE_PRECISION, machine.lower_precision])]
@@ -246,7 +193,7 @@ def _own(paper: Paper) -> OwnGpus:
         count_of(found.device.nunique(), "GPUs"), count_of(min(each.count or 0 for each in shares), "networks"),
         exact(found.batch.max()), ranked[0], ranked[-1],
     )  # fmt: skip
-    return sourced(facts, Source("machines/*/samples.csv", "GPUs, inference, eager, the largest batch", host.COMMAND))
+    return sourced(facts, Source("machines/*/samples.csv", "GPUs, inference, eager, the largest batch", gpu_command()))
 
 
 def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
@@ -260,40 +207,6 @@ def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
         exact(row.bandwidth_byte_per_s_other / row.bandwidth_byte_per_s),
         *(published.gain(pairs, column) for column in ("latency_s", "whole_s", "layers_s")),
     )  # fmt: skip
-
-
-def _change(pairs: pd.DataFrame | None) -> Change:
-    if pairs is None:
-        return missing(Change)
-    gained = published.gains(pairs)
-    slower = float((gained < 1).mean())
-    return Change(
-        name_in(pairs), count_of(len(gained), "networks"), median_of(gained),
-        Value(slower, "%", slower, slower, len(gained), "networks"),
-    )  # fmt: skip
-
-
-def _fused(paper: Paper, pairs: pd.DataFrame | None) -> Fused:
-    if pairs is None:
-        return missing(Fused)
-    kinds = matching(paper.published.kinds, stage=INFERENCE)
-    byte = kinds.assign(other=kinds.further_byte.where(~kinds.layer_kind.isin(PRODUCT_KINDS), 0))
-    sums = byte.groupby(list(NETWORK))[["further_byte", "other"]].sum().astype(float)
-    found = pairs.merge((sums.other / sums.further_byte).rename("share").reset_index(), on=list(NETWORK))
-    gained = published.gains(found).to_frame("gain").join(published.of_networks(found.share, found.model))
-    low, high = gained.share.quantile([0.25, 0.75])
-    return Fused(median_of(gained.gain[gained.share <= low]), median_of(gained.gain[gained.share >= high]))
-
-
-def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Together:
-    if best is None or following is None:
-        return missing(Together)
-    here = matching(published.newest(paper.published, COMPILED), device=best.device)
-    there = matching(published.newest(paper.published), device=following.device_other.iloc[0])
-    return Together(
-        published.gain(published.on_the_next(paper.published, best, following)),
-        published.gain(published.paired(there, here, ("device", "compiler"))),
-    )
 
 
 def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> GpuCalculation:

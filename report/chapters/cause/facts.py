@@ -1,0 +1,102 @@
+"""The numbers of the chapter on causes: what one change at a time does to networks, layers and their host."""
+
+import pandas as pd
+
+from measure.domain.words import INFERENCE, PRODUCT_KINDS
+from report.chapters.cause import host, interventions, memory, traced
+from report.chapters.cause.host import Captured, Host
+from report.facts import Facts, missing, sourced
+from report.paper import Paper, published
+from report.paper.frames import matching
+from report.paper.published import COMPILED, NETWORK, BestTimed, name_in
+from report.stats.value import Name, Value, count_of, median_of
+
+
+class Change(Facts):
+    device: Name  #: The GPU of the change.
+    networks: Value  #: Networks timed with both settings.
+    speed: Value  #: How many times as fast networks are with the change.
+    slower: Value  #: Share of the networks that the change makes slower.
+
+
+class Fused(Facts):
+    least: Value  #: Gain from a compiler, of the networks with the smallest share of bytes outside products.
+    most: Value  #: Gain from a compiler, of the networks with the largest share of bytes outside products.
+
+
+class Together(Facts):
+    """The compiler and the next GPU, for networks on the GPU with the most networks timed."""
+
+    both: Value  #: Speed compiled on the next GPU over speed in eager mode on this one.
+    over_next: Value  #: Speed compiled on this GPU over speed in eager mode on the next one.
+
+
+class Cause(Facts):
+    compiled: Change
+    fused: Fused
+    together: Together
+    traces: traced.Traced
+    memory: memory.OtherMemory
+    interventions: interventions.Interventions
+    host: Host
+    graph: Captured
+    few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
+    calls_rank: bool  #: Operators called rank single inputs better than FLOP
+    singles: bool  #: Enough networks were timed with one input for their rank correlations
+    smaller_numbers_wait: bool  #: At the lower precision the GPU's work in a training step shrinks more than the step
+
+
+def of(paper: Paper) -> Cause:
+    best = published.best_timed(paper.published)
+    compiled = published.of_best(published.compiled(paper.published), best)
+    of_host, other_memory = host.of(paper), memory.of(paper)
+    single, lowered = of_host.single, of_host.lowered
+    found = Cause(
+        compiled=_change(compiled),
+        fused=_fused(paper, compiled),
+        together=_together(paper, best, published.of_best(published.steps(paper.published), best)),
+        traces=traced.of(paper),
+        memory=other_memory,
+        interventions=interventions.of(paper),
+        host=of_host,
+        graph=host.captured(paper),
+        few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
+        calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
+        singles=not single.flop.is_missing,
+        smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0) >= 1,
+    )
+    return sourced(found, published.SOURCE)
+
+
+def _change(pairs: pd.DataFrame | None) -> Change:
+    if pairs is None:
+        return missing(Change)
+    gained = published.gains(pairs)
+    slower = float((gained < 1).mean())
+    return Change(
+        name_in(pairs), count_of(len(gained), "networks"), median_of(gained),
+        Value(slower, "%", slower, slower, len(gained), "networks"),
+    )  # fmt: skip
+
+
+def _fused(paper: Paper, pairs: pd.DataFrame | None) -> Fused:
+    if pairs is None:
+        return missing(Fused)
+    kinds = matching(paper.published.kinds, stage=INFERENCE)
+    byte = kinds.assign(other=kinds.further_byte.where(~kinds.layer_kind.isin(PRODUCT_KINDS), 0))
+    sums = byte.groupby(list(NETWORK))[["further_byte", "other"]].sum().astype(float)
+    found = pairs.merge((sums.other / sums.further_byte).rename("share").reset_index(), on=list(NETWORK))
+    gained = published.gains(found).to_frame("gain").join(published.of_networks(found.share, found.model))
+    low, high = gained.share.quantile([0.25, 0.75])
+    return Fused(median_of(gained.gain[gained.share <= low]), median_of(gained.gain[gained.share >= high]))
+
+
+def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Together:
+    if best is None or following is None:
+        return missing(Together)
+    here = matching(published.newest(paper.published, COMPILED), device=best.device)
+    there = matching(published.newest(paper.published), device=following.device_other.iloc[0])
+    return Together(
+        published.gain(published.on_the_next(paper.published, best, following)),
+        published.gain(published.paired(there, here, ("device", "compiler"))),
+    )
