@@ -185,7 +185,7 @@ def _changes(timed: Timed) -> dict[str, Found]:
     over = paired(timed.eager[timed.eager.device == newer], here, "device", "compiler")
     return found | {
         "cause.fused.least": median_of(gained[rest <= rest.quantile(0.25)]),
-        "cause.fused.most": median_of(gained[rest >= rest.quantile(0.75)]),
+        "cause.fused.rest": median_of(gained[rest > rest.quantile(0.25)]),
         "cause.together.both": median_of(gains(paired(timed.best, there, "device", "compiler"))),
         "cause.together.over_next": median_of(gains(over)),
     }

@@ -213,7 +213,7 @@ bound.own_first.base.number > bound.own_second.base.number
 bound.own_first.lower.number > bound.own_second.lower.number
 cause.compiled.speed.above(bound.second.speed.high)
 cause.together.over_next.above(1)
-cause.fused.most.above(cause.fused.least.high)
+cause.fused.rest.above(cause.fused.least.high)
 cause.traces.video.kernels.number < 1 < cause.traces.video.linear.number
 cause.traces.video.softmax_roof.number < 0.5
 cause.traces.images.step.number < 1 < cause.traces.images.kernels.number
