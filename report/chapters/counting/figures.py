@@ -40,7 +40,7 @@ def deviations(paper: Paper) -> alt.LayerChart:
     tolerance = pd.DataFrame({"low": [-100 * TOLERANCE], "high": [100 * TOLERANCE]})
     families = alt.YOffset("family:N").scale(domain=[*palette])
     looks = {"color": by_color("family", palette), "shape": by_shape("family", theme.shapes(palette))}
-    points = alt.Chart(rows).mark_point(size=18).encode(x("off"), y("program"), yOffset=families, **looks)
+    points = alt.Chart(rows).mark_point(size=26).encode(x("off"), y("program"), yOffset=families, **looks)
     right = scores(found)
     description = f"Deviations from the published counts of {rows.model.nunique()} networks. Right within 1 %: "
     best = ", ".join(f"{program_name(str(row.program))} {row.right}" for row in right.itertuples())
