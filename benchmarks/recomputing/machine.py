@@ -14,21 +14,22 @@ FULL, LOWER, EAGER, KEPT = "fp32", "bf16", "eager", "kept_memory"
 CELL = ["model", "batch", "precision", "phase", "variant"]
 ARITHMETIC = ["fma", "matmul", "numpy_matmul"]
 STREAMS = ["stream_read", "stream_write", "stream_copy", "stream_triad"]
-LOADED, TARGET, SYSTEM = 0.1, 0.05, "system"
+LOADED, TARGET, NEAR, SYSTEM = 0.1, 0.05, 0.1, "system"
 TIMED = ["machine.csv", "roofs.csv", "runs.csv", "profiles.csv", "hardware_counter_profiles.csv"]  # rows with times
 
 
 class Machine:
-    """The machine of a kind ("cpu" or "cuda") that was measured last, in its newest environment."""
+    """A machine in its newest environment: in a folder, or of a kind ("cpu" or "cuda") the one measured last."""
 
-    def __init__(self, data: Path, device: str) -> None:
+    def __init__(self, data: Path, device: str, folder: Path | None = None) -> None:
         tables = {path.parent: pd.read_csv(path) for path in (data / "machines").glob("*/machine.csv")}
         rows = pd.concat([table.assign(folder=folder) for folder, table in tables.items()])
         files = [folder / name for folder in tables for name in TIMED if (folder / name).exists()]
         times = pd.concat([pd.read_csv(path, usecols=["environment_id", "recorded_at"]) for path in files])
         last = times.groupby("environment_id").recorded_at.max()
         rows = rows.assign(measured_at=rows.environment_id.map(last)).sort_values(["measured_at", "recorded_at"])
-        self.environment = at(rows, device=device).iloc[-1]
+        rows = at(rows, device=device)
+        self.environment = (rows if folder is None else rows[rows.folder == folder]).iloc[-1]
         self.folder, self.data, self.counted = self.environment.folder, data, workloads(data)
 
     def table(self, name: str) -> pd.DataFrame:
@@ -102,10 +103,9 @@ class Machine:
         pairs = rows.dropna().reset_index()
         return of_cells(pairs.assign(ratio=pairs[EAGER] / pairs[KEPT]), together[:3], "ratio")
 
-    @cached_property
-    def steps(self) -> pd.DataFrame:
-        """One row is a training step at the batch size that most networks have."""
-        rows = at(self.samples, variant=EAGER, precision=FULL)
+    def timed_steps(self, precision: str) -> pd.DataFrame:
+        """One row is a training step at the batch size that most networks have, with the ratio of its passes."""
+        rows = at(self.samples, variant=EAGER, precision=precision)
         key, stages = ["model", "batch"], ("step", "forward", "backward")
         times = [of_cells(at(rows, phase=stage), key, "latency_s").add_prefix(f"{stage}_") for stage in stages]
         found = times[0].rename(columns={"step_model": "model", "step_batch": "batch"})
@@ -115,8 +115,14 @@ class Machine:
         found = found.merge(
             of_cells(paired.assign(ratio=paired.latency_s_y / paired.latency_s_x), key, "ratio"), on=key
         )
-        found = found.merge(at(self.counted, precision=FULL), on=key)
-        found = found[found.batch == found.groupby("batch").model.nunique().idxmax()].set_index("model")
+        counted = at(self.counted, precision=FULL)
+        found = found.merge(counted[counted.backward_flop.notna()], on=key)
+        return found[found.batch == found.groupby("batch").model.nunique().idxmax()].set_index("model")
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """The training steps at fp32, with their least times."""
+        key, found = ["model", "batch"], self.timed_steps(FULL)
         bounds = at(self.bounds, precision=FULL).pivot_table(index=key, columns="stage", values="least_s")
         bounds = bounds.reset_index("batch").query("batch == @found.batch.iloc[0]").reindex(found.index)
         update = 2 * found.parameter_byte + 2 * found.momentum_byte + found.gradient_byte
@@ -132,7 +138,7 @@ def facts(data: Path) -> dict[str, Found]:
     machine = Machine(data, "cpu")
     return {
         **_roofs(machine), **_latencies(machine), **_gap(machine), **_remedies(machine), **_training(machine),
-        **_puzzle(machine), **_method(machine), **_gpu(Machine(data, "cuda")),
+        **_puzzle(machine), **_method(machine), **_gpu(Machine(data, "cuda")), **_devices(data),
     }  # fmt: skip
 
 
@@ -262,12 +268,12 @@ def _remedies(machine: Machine) -> dict[str, Found]:
 def _training(machine: Machine) -> dict[str, Found]:
     steps = machine.steps
     over, flop_over = steps.step_number / steps.forward_number, 1 + steps.flop_ratio
-    near = (steps.number / steps.flop_ratio - 1).abs() <= TARGET
-    agreeing = near | ((steps.low <= steps.flop_ratio) & (steps.flop_ratio <= steps.high))
+    near = (steps.number / steps.flop_ratio - 1).abs() <= NEAR
+    apart = ~steps.flop_ratio.between(steps.low, steps.high)
     resnet = steps.loc[RESNET]
     measured = Found(resnet.step_number, resnet.step_low, resnet.step_high)
     numbers = {
-        "step.networks": len(steps), "step.agreeing": agreeing.sum(), "reference.apart": (~agreeing).sum(),
+        "step.networks": len(steps), "step.near": near.sum(), "step.apart": apart.sum(),
         "example.batch": resnet.batch, "example.forward": resnet.forward_flop, "example.backward": resnet.backward_flop,
         "example.flop_s": resnet.flop_s, "example.bound_s": resnet.least_s,
     }  # fmt: skip
@@ -281,6 +287,33 @@ def _training(machine: Machine) -> dict[str, Found]:
         "training.step.flop_ratio": median_of(steps.flop_ratio),
         "training.example.measured": measured,
         "training.example.over": quotient(measured, Found(*[resnet.least_s] * 3)),
+    }
+
+
+def _devices(data: Path) -> dict[str, Found]:
+    """Return the ends of a step over its forward pass, over all machines and precisions with six networks or more."""
+    over, ratio, networks = [], [], []
+    times: dict[str, list[pd.DataFrame]] = {FULL: [], LOWER: []}
+    for path in sorted((data / "machines").glob("*/machine.csv")):
+        device = pd.read_csv(path).device.iloc[-1]
+        machine = Machine(data, device, path.parent)
+        trained = at(machine.samples, phase="step", variant=EAGER)
+        for precision in sorted(set(trained.precision)):
+            steps = machine.timed_steps(precision)
+            if len(steps) >= 6:
+                over.append((steps.step_number / steps.forward_number).median())
+                ratio.append(steps.number.median())
+                networks.append(len(steps))
+            if device == "cuda":
+                times[precision].append(steps.step_number)
+    first, last = (pd.concat([pairs[0], pairs[1]], axis=1).dropna() for pairs in times.values())
+    numbers = {
+        "networks": min(networks), "least": min(over), "most": max(over),
+        "least_ratio": min(ratio), "most_ratio": max(ratio),
+    }  # fmt: skip
+    return {f"training.own.{key}": Found(float(number)) for key, number in numbers.items()} | {
+        "training.pair.base": median_of(first.iloc[:, 1] / first.iloc[:, 0]),
+        "training.pair.lower": median_of(last.iloc[:, 1] / last.iloc[:, 0]),
     }
 
 
