@@ -99,7 +99,7 @@ def _training(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
         "counts.networks": len(trained),
         "counts.first_layer": (2 * trained.forward_flop - trained.backward_flop == first).sum(), "memory.batch": batch,
         "counts.least_bytes": medians.min(), "counts.most_bytes": medians.max(),
-        "counts.embedding": at(moved, layer_kind="embedding").ratio.max(),
+        "embeddings.bytes": at(moved, layer_kind="embedding").ratio.max(),
         "state.momentum": _held(single.loc[largest], "momentum_byte"),
         "state.adam": _held(single.loc[largest], "adam_byte"),
         "state.adam_large": _held(trained.loc[largest], "adam_byte"),

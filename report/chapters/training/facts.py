@@ -23,10 +23,13 @@ DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch
 class Counts(Facts):
     networks: Value  #: networks with a counted backward pass
     first_layer: Value  #: networks that lack exactly the first layer for a ratio of two
-    embedded: Value  #: networks that begin with an embedding and lack nothing
     least_bytes: Value  #: the lowest median over networks of bytes moved backward over forward, with its kind of layer
     most_bytes: Value  #: the highest such median, with its kind
-    embedding: Value  #: the highest ratio of bytes moved backward over forward of embeddings, with its network
+
+
+class Embeddings(Facts):
+    networks: Value  #: networks that begin with an embedding and lack nothing
+    bytes: Value  #: the highest ratio of bytes moved backward over forward of embeddings, with its network
 
 
 class StepRatios(Facts):
@@ -132,6 +135,7 @@ class TrainingProblems(Facts):
 
 class Training(Facts):
     counts: Counts
+    embeddings: Embeddings
     step: StepRatios
     kinds: TrainingKinds
     shares: TrainingShares
@@ -161,8 +165,10 @@ def of(paper: Paper) -> Training:
     pair = [*costs.pick(costs.groups(paper, machine).model, STORY), None, None]
     reference, claims = _reference(paper.reference)
     idle = devices.idle(paper)
+    counts, embeddings = _counts(paper)
     return Training(
-        counts=sourced(_counts(paper), counted),
+        counts=sourced(counts, counted),
+        embeddings=sourced(embeddings, counted),
         step=sourced(_step(machine), measured),
         kinds=sourced(_kinds(paper, machine), profiled),
         shares=sourced(_shares(paper, machine), profiled),
@@ -184,7 +190,7 @@ def of(paper: Paper) -> Training:
     )
 
 
-def _counts(paper: Paper) -> Counts:
+def _counts(paper: Paper) -> tuple[Counts, Embeddings]:
     rows, layers = costs.trained(paper), costs.trained_layers(paper)
     first = layers[layers.forward_flop > 0].drop_duplicates("model").set_index("model").forward_flop
     shortfall = 2 * rows.forward_flop - rows.backward_flop
@@ -193,13 +199,13 @@ def _counts(paper: Paper) -> Counts:
     kinds = moved[~moved.layer_kind.isin(OTHERS)].groupby("layer_kind")
     medians = kinds.ratio.median()[kinds.model.nunique() >= FEWEST_MODELS]
     embeddings = matching(moved, layer_kind="embedding").set_index("model").ratio
-    return Counts(
-        networks=count_of(len(rows), "models"),
-        first_layer=count_of((shortfall == first.reindex(rows.index)).sum()),
-        embedded=exact(int((embedded == 0).sum()) or None),
-        **dict(zip(("least_bytes", "most_bytes"), extremes(medians, fewest=2), strict=True)),
-        embedding=extremes(embeddings.rename(model_name))[1],
+    counts = Counts(
+        count_of(len(rows), "models"),
+        count_of((shortfall == first.reindex(rows.index)).sum()),
+        *extremes(medians, fewest=2),
     )
+    most = extremes(embeddings.rename(model_name))[1]
+    return counts, Embeddings(exact(int((embedded == 0).sum()) or None), most)
 
 
 def _step(machine: Machine | None) -> StepRatios:

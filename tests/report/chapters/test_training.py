@@ -42,7 +42,8 @@ def test_facts_by_hand():
     expected = {
         "counts.networks": 6, "counts.first_layer": 6,
         # All bytes twice; normalisation and pooling in six networks, convolution in five; no embedding
-        "counts.least_bytes": 2, "counts.most_bytes": 2, "counts.embedding": None,
+        "counts.least_bytes": 2, "counts.most_bytes": 2,
+        "embeddings.networks": None, "embeddings.bytes": None,
         "step.networks": 9, "step.over_forward": median(over), "step.flop_over_forward": 2.9,
         "step.excess": median(one / other for one, other in zip(over, flop, strict=True)),
         "step.over_flop_bound": median(
@@ -180,10 +181,10 @@ def test_kinds_in_few_networks_have_no_median_of_bytes(monkeypatch):
     moved = pd.DataFrame([*kinds, ("embedding", 5.0), ("embedding", 8.0)], columns=["layer_kind", "ratio"])
     moved["model"] = [f"net{at % 7}" for at in range(len(moved))]
     monkeypatch.setattr(costs, "byte_ratios", lambda _paper: moved)
-    found = _counts(world())
+    found, embeddings = _counts(world())
     assert (found.least_bytes.number, found.least_bytes.name) == (1.6, "pooling")
     assert (found.most_bytes.number, found.most_bytes.name) == (3.0, "attention")
-    assert found.embedding.number == 8
+    assert embeddings.bytes.number == 8
 
 
 def test_the_table_of_ratios_has_a_column_for_each_device_and_precision():
