@@ -228,3 +228,9 @@ def ratios_across_releases(paper: Paper) -> pd.DataFrame:
     pairs = inferences.merge(steps, on=alike, suffixes=("", "_other"))
     pairs = pairs[pairs.torch != pairs.torch_other]
     return pairs.assign(ratio=pairs.input_s_other / pairs.input_s)
+
+
+def other_machine(paper: Paper) -> Machine | None:
+    """Return the first GPU where a processor is at hand, and the first processor where a GPU is."""
+    here = paper.at_hand
+    return paper.machine("gpu" if here.chip_kind == "cpu" else "cpu") if here else None

@@ -65,6 +65,7 @@ class TrainingShares(Facts):
     memory_first: Value  #: networks where that kind holds most memory
     products_flop: Value  #: share of the FLOP that layers with products do
     products_time: Value  #: share of the time that layers with products take
+    other: Name  #: the machine of the other kind, processor or GPU, with profiled steps
 
 
 class TrainingMemory(Facts):
@@ -246,6 +247,7 @@ def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
     )
     products = rows[rows.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[[*both]].sum()
     whole = rows.groupby("model")[[*both]].sum()
+    other = costs.other_machine(paper)
     return TrainingShares(
         networks=count_of(rows.model.nunique(), "models"),
         time_kind=Name(time_kind),
@@ -254,6 +256,7 @@ def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
         memory_first=count_of(memory_first),
         products_flop=median_of(products.flop / whole.flop, "%"),
         products_time=median_of(products.time_s / whole.time_s, "%"),
+        other=Name(other.name if other is not None and len(costs.kinds(paper, other)) else None),
     )
 
 

@@ -27,7 +27,6 @@ from report.stats.value import median_of
 STEPS = "--sections workload training"
 PROFILES = "--sections workload training operators"
 
-OTHER_KIND = {"cpu": "gpu", "gpu": "cpu"}
 KINDS = {"cpu": "processor", "gpu": "GPU"}
 QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
 TEMPORARY, LAYERED = "temporary", "layer-by-layer bound"
@@ -132,8 +131,7 @@ def pies(paper: Paper, everything: bool = False) -> alt.ConcatChart:
 def pies_of_two(paper: Paper) -> alt.ConcatChart:
     """Draw the time of both passes by kind of layer, on processor and GPU, for the same networks."""
     command = options.measure_command(f"--device cuda {PROFILES}")
-    here = display.required(paper.at_hand, command)
-    machines = [here, display.required(paper.machine(OTHER_KIND[here.chip_kind]), command)]
+    machines = [display.required(each, command) for each in (paper.at_hand, costs.other_machine(paper))]
     tables = [with_names(costs.kinds(paper, machine), command) for machine in machines]
     common = [model for model in dict.fromkeys(tables[0].model) if model in set(tables[1].model)]
     models = display.required(costs.pick(pd.Series(common, dtype=object), STORY))

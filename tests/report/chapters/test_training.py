@@ -57,7 +57,7 @@ def test_facts_by_hand():
         "kinds.normalisation": median([3, *(1.8 + k / 10 for k in SIX)]),
         "kinds.pooling": median((1.8 + k / 10) * 0.1 / (0.1 + k / 100) for k in SIX),
         "shares.networks": 8, "shares.time_kind": "convolution", "shares.time_first": 7,  # MobileNet-v2: depthwise
-        "shares.memory_kind": "convolution",
+        "shares.memory_kind": "convolution", "shares.other": "Bead 2",
         "memory.batch": 64, "memory.peak_over_inference": median(a / b for a, b in zip(peak, inference, strict=True)),
         "memory.saved_share": median(64 * 0.96 * (k + 1) / each for k, each in enumerate(peak)),
         "memory.most_state": state[0] / peak[0], "memory.most_state.name": "MobileNet-v2",
