@@ -44,7 +44,7 @@ def _medians(rows: pd.DataFrame, cells: list[pd.DataFrame]) -> Iterator[list[Any
     """Yield the last rows of the table of ratios: medians over all networks of a column, and their number."""
     flop = rows.groupby("model").flop_ratio.median()
     yield ["*All networks, median*", exact(flop.median()), *(exact(own.time_ratio.median()) for own in cells)]
-    yield ["*Step : forward, median*", exact(1 + flop.median()), *(exact(own.over.median()) for own in cells)]
+    yield ["*Step over forward, median*", exact(1 + flop.median()), *(exact(own.over.median()) for own in cells)]
     yield ["*Networks*", len(flop), *(len(own) for own in cells)]
 
 
