@@ -29,7 +29,7 @@ from report.chapters.utilisation.gap import (
 from report.charts import forms, theme
 from report.charts.annotations import NAMES, ONCE, covered, names, tips
 from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape, longest
-from report.charts.labels import Box
+from report.charts.labels import Box, text_size
 from report.charts.roofline import DrawnRoof, Plane
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
@@ -85,13 +85,13 @@ def _planes(paper: Paper, machine: Machine) -> list[alt.LayerChart]:
     found = [roof for each in precisions if (roof := machine.roof(each))]
     drawn = tuple(DrawnRoof(roof, "", "" if at else memory) for at, roof in enumerate(found))
     peaks = pd.DataFrame(
-        {"text": f"{name} {si(roof.peak_flop_per_s, 'FLOP/s')}", "ridge": roof.ridge_flop_per_byte,
+        {"text": f"{name}: {si(roof.peak_flop_per_s, '')}".strip(), "ridge": roof.ridge_flop_per_byte,
          "peak": roof.peak_flop_per_s}
         for name, roof in zip(precisions, found, strict=True)
     )  # fmt: skip
     width = theme.plot_width(3, unit="FLOP/s", shared=True)
     x = LogAxis.around(
-        [peaks.ridge.min() / 24, peaks.ridge.max() * 8, *cells.traffic_intensity], (0.02, 0.02), pixels=width,
+        [peaks.ridge.min() / 16, peaks.ridge.max() * 8, *cells.traffic_intensity], (0.02, 0.02), pixels=width,
         title="intensity, layer by layer", unit="FLOP/B",
     )  # fmt: skip
     y = LogAxis.around(
@@ -124,7 +124,12 @@ def _plane(plane: Plane, peaks: pd.DataFrame, rows: pd.DataFrame, heading: str) 
     ends = pd.concat([group.sort_values("share").iloc[[0, -1]] for _, group in rows.groupby("precision")])
     across, up = plane.x(places[0]), plane.y(places[1])
     roofs = alt.Chart(peaks, description=NAMES).mark_text(align="right", baseline="bottom", dx=-3, dy=2)
-    named = names(ends, "network", across, up, [*plane.taken(), *_boxes(rows.drop(ends.index), across, up)])
+    taken = [*plane.taken(), *_boxes(rows.drop(ends.index), across, up)]
+    for peak in each(peaks):
+        width, height = text_size(peak.text, theme.LABEL_SIZE)
+        right, bottom = plane.x.pixel(peak.ridge), plane.y.pixel(peak.peak)
+        taken.append(Box(right - width - 6, bottom - height - 4, right, bottom))
+    named = names(ends, "network", across, up, taken)
     return plane.chart(
         roofs.encode(plane.x("ridge"), plane.y("peak"), text=alt.Text("text:N")),
         plane.place(marks, *places, *tooltip), *named, title=heading, has_regimes=False,
