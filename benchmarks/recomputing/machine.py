@@ -228,7 +228,7 @@ def _latencies(machine: Machine) -> dict[str, Found]:
     }
 
 
-def _terms(machine: Machine) -> pd.DataFrame:
+def terms_of(machine: Machine) -> pd.DataFrame:
     """Return the profiled cells with their share in the operating system."""
     profiles = at(machine.table("profiles"), status="ok", phase="inference", variant=EAGER, precision=FULL)
     profiles = profiles[["model", "batch", "plain_s", "system_s"]]
@@ -237,7 +237,7 @@ def _terms(machine: Machine) -> pd.DataFrame:
 
 
 def _gap(machine: Machine) -> dict[str, Found]:
-    terms = _terms(machine)
+    terms = terms_of(machine)
     profiled = terms.groupby("batch").model.nunique()
     sizes = profiled.index[profiled >= 6]
     first, large = at(terms, batch=sizes.min()), at(terms, batch=sizes.max())
@@ -245,12 +245,11 @@ def _gap(machine: Machine) -> dict[str, Found]:
     light = at(large, model=MOBILENET).iloc[0]
     numbers = {
         "gap.batch": sizes.max(), "gap.networks": len(large), "gap.first_batch": sizes.min(),
-        "gap.nearest": layers.max(), "gap.farthest": layers.min(), "reference.most": large[SYSTEM].max(),
+        "reference.most": large[SYSTEM].max(),
         "example.arithmetic": light.forward_flop / machine.peaks[FULL].number, "example.layers": light.layers_s,
         "example.rest": light.number * (1 - light[SYSTEM]) - light.layers_s,
     }  # fmt: skip
     return {f"utilisation.{key}": Found(float(number)) for key, number in numbers.items()} | {
-        "utilisation.gap.slowdown": median_of(latency / large.layers_s),
         "utilisation.gap.between": median_of(large.layers_s / large.whole_s),
         "utilisation.gap.layers": median_of(layers),
         "utilisation.gap.system": median_of(large[SYSTEM]),
@@ -262,7 +261,7 @@ def _gap(machine: Machine) -> dict[str, Found]:
 
 
 def _remedies(machine: Machine) -> dict[str, Found]:
-    cells, ups, terms = machine.cells, at(machine.speed_ups, precision=FULL), _terms(machine)
+    cells, ups, terms = machine.cells, at(machine.speed_ups, precision=FULL), terms_of(machine)
     ups = ups.rename(columns={"number": "speed_up", "low": "surely", "high": "at_most"})
     keeping = at(ups, batch=64)
 
