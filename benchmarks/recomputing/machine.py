@@ -284,7 +284,6 @@ def _remedies(machine: Machine) -> dict[str, Found]:
         "utilisation.batching.eager": median_of(batching["eager"]),
         "utilisation.batching.kept": median_of(batching["kept"]),
         "utilisation.gains.kept": median_of(keeping.speed_up),
-        "utilisation.gains.expected": median_of(expected[at_large]),
         "utilisation.gains.excess": median_of((both.speed_up / expected)[at_large]),
         "utilisation.gains.agreement": rank_correlation(both[SYSTEM], both.speed_up, both.model),
         "utilisation.gains.first": median_of(at(ups, batch=1).speed_up),

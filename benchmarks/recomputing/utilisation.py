@@ -23,17 +23,16 @@ def facts(data: Path) -> dict[str, Found]:
 
 def _achieved(group: str, machine: Machine, precision: str, batch: int) -> dict[str, Found]:
     rows = at(machine.cells, variant=EAGER, precision=precision)
-    rows = rows.assign(layers=rows.layers_s / rows.number, peak=rows.forward_flop / rows.number)
+    rows = rows.assign(layers=rows.layers_s / rows.number)
     large = at(rows, batch=batch)
     shares = rows.pivot(index="model", columns="batch", values="layers")[BATCHES].dropna()
     times = rows.pivot(index="model", columns="batch", values="number").loc[shares.index]
     found = {
-        "layers": median_of(large.layers), "peak": median_of(large.peak / machine.peaks[precision].number),
-        "networks": Found(len(large)), "nearest": Found(large.layers.max()), "farthest": Found(large.layers.min()),
+        "layers": median_of(large.layers), "networks": Found(len(large)), "nearest": Found(large.layers.max()),
+        "farthest": Found(large.layers.min()),
         "first_nearest": Found(at(rows, batch=1).layers.max()), "common": Found(len(shares)),
-        "stretch": median_of(times[64] / times[1]),
+        "first": median_of(shares[1]), "last": median_of(shares[256]), "stretch": median_of(times[64] / times[1]),
     }  # fmt: skip
-    found |= {name: median_of(shares[size]) for name, size in zip(("first", "middle", "last"), BATCHES, strict=True)}
     return {f"utilisation.{group}.{key}": value for key, value in found.items() if _is_printed(value)}
 
 
@@ -62,7 +61,7 @@ def _kernels(group: str, machine: Machine, precision: str) -> dict[str, Found]:
     idle = np.maximum(0, 1 - rows.busy_s / rows.plain_s)
     rest = 1 - idle - rows.layers_s / rows.number
     numbers = {
-        "networks": len(rows), "least_idle": idle.min(), "most_idle": idle.max(), "least_rest": rest.min(),
+        "networks": len(rows), "most_idle": idle.max(), "least_rest": rest.min(),
         "most_rest": rest.max(),
     }  # fmt: skip
     return {f"utilisation.{group}.{key}": Found(float(number)) for key, number in numbers.items()}

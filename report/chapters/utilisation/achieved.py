@@ -1,7 +1,5 @@
 """Facts of the processor and of the GPU: how much of a bound networks reach, and what the profiles of GPUs say."""
 
-from math import inf
-
 import pandas as pd
 
 from measure.domain.names import model_name
@@ -22,7 +20,6 @@ class Achieved(Facts):
     batch: Value  #: The batch size of the gap.
     networks: Value  #: Networks timed at this batch size.
     layers: Value  #: The layer-by-layer bound over the latency, in the median of all networks timed at this batch size.
-    peak: Value  #: The achieved rate over the measured peak, in the median of these networks.
     nearest: Value  #: The largest share of its layer-by-layer bound that a network reaches, with its name.
     farthest: Value  #: The smallest share of its layer-by-layer bound that a network reaches, with its name.
     common: Value  #: Networks timed at all of the batch sizes shown.
@@ -31,7 +28,6 @@ class Achieved(Facts):
     last_batch: Value  #: The largest batch size shown.
     first_nearest: Value  #: The largest share of its layer-by-layer bound at the smallest batch size, with its network.
     first: Value  #: The median share of the layer-by-layer bound at the smallest, over the networks timed at all.
-    middle: Value  #: The median share of the layer-by-layer bound at the middle one, over the same networks.
     last: Value  #: The median share of the layer-by-layer bound at the largest, over the same networks.
     stretch: Value  #: The latency at the middle batch size over the latency at the smallest, over the same networks.
 
@@ -51,7 +47,6 @@ class KernelGap(Facts):
     precision: Name  #: The precision of these networks.
     batch: Value  #: Their batch size.
     networks: Value  #: Networks profiled on the GPU at this precision.
-    least_idle: Value  #: The smallest share of a call in which no kernel runs, with its network.
     most_idle: Value  #: The largest share of a call in which no kernel runs, with its network.
     least_rest: Value  #: The smallest share of the latency that running kernels take beyond the layer-by-layer bound.
     most_rest: Value  #: The largest such share, with its network.
@@ -77,7 +72,7 @@ def achieved(machine: Machine | None, precision: str, source: Source) -> Achieve
     large = batch_sizes(machine)[2]
     rows = cells[cells.batch == large]
     farthest, nearest = extremes(rows.set_index(rows.model.map(model_name)).layers, "%")
-    roof, shown = machine.roof(precision), shown_batches(machine)
+    shown = shown_batches(machine)
     shares, times = (cells.pivot(index="model", columns="batch", values=column) for column in ("layers", "latency_s"))
     shown = [batch for batch in shown if batch in shares]
     common = shares.reindex(columns=shown).dropna()
@@ -91,7 +86,6 @@ def achieved(machine: Machine | None, precision: str, source: Source) -> Achieve
         batch=exact(large if len(rows) else None),
         networks=count_of(len(rows) or None, "networks"),
         layers=median_of(rows.layers, "%"),
-        peak=median_of(rows.flop_per_s / (roof.peak_flop_per_s if roof else inf), "%"),
         nearest=nearest,
         farthest=farthest,
         common=count_of(len(common) or None, "networks"),
@@ -100,7 +94,6 @@ def achieved(machine: Machine | None, precision: str, source: Source) -> Achieve
         last_batch=exact(shown[-1] if shown[1:] else None),
         first_nearest=extremes(matching(cells, batch=shown[0]).set_index("model").layers.rename(model_name), "%")[1],
         first=at[shown[0]] if shown else Value(None, "%"),
-        middle=at[middle] if middle else Value(None, "%"),
         last=at[shown[-1]] if shown[1:] else Value(None, "%"),
         stretch=median_of(stretch),
     )
@@ -125,10 +118,10 @@ def kernels(machine: Machine | None, precision: str) -> KernelGap:
     if terms.empty:
         return sourced(missing(KernelGap), of_gpu("kernels"))
     names = terms.model.map(model_name)
-    least_idle, most_idle = extremes(terms.outside.set_axis(names), "%")
+    _, most_idle = extremes(terms.outside.set_axis(names), "%")
     least_rest, most_rest = extremes((terms.rest_s / terms.latency_s).set_axis(names), "%")
     found = KernelGap(
-        Name(precision), exact(terms.batch.iloc[0]), count_of(len(terms), "networks"), least_idle, most_idle,
+        Name(precision), exact(terms.batch.iloc[0]), count_of(len(terms), "networks"), most_idle,
         least_rest, most_rest,
     )  # fmt: skip
     return sourced(found, of_gpu("kernels"))

@@ -85,7 +85,6 @@ class Gains(Facts):
     kept_surely: Value  #: Networks that gain from keeping memory with their whole interval.
     kept_of: Value  #: Networks measured with memory kept and in eager mode.
     kept_most: Value  #: The largest gain from keeping memory, with its network.
-    expected: Value  #: The gain without the operating system's share: 1 / (1 - share).
     excess: Value  #: The measured gain over the expected one.
     checked: Value  #: Profiled networks that also ran with memory kept, at the batch size of the gap.
     met: Value  #: Networks of these whose measured gain is 1 / (1 - share) or more.
@@ -283,7 +282,6 @@ def _gains(machine: Machine, first: int | None, large: int | None) -> Gains:
         kept_surely=count_of((at_gap.speed_up_low > 1).sum() if len(at_gap) else None, "networks"),
         kept_of=count_of(len(at_gap) or None, "networks"),
         kept_most=extremes(at_gap.set_index("model").speed_up.rename(model_name))[1],
-        expected=median_of(rows.expected),
         excess=median_of(rows.speed_up / rows.expected),
         checked=count_of(len(rows) or None, "networks"),
         met=count_of((rows.speed_up >= rows.expected).sum() if len(rows) else None, "networks"),
