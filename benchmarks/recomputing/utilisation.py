@@ -9,7 +9,7 @@ from recomputing.counts import MOBILENET, at
 from recomputing.machine import EAGER, FULL, LOWER, SYSTEM, Machine, terms_of
 from recomputing.statistics import Found, median_of
 
-BATCHES = [1, 64, 256]
+BATCHES, PAGE = [1, 64, 256], 4096
 
 
 def facts(data: Path) -> dict[str, Found]:
@@ -85,20 +85,24 @@ def _faults(machine: Machine) -> dict[str, Found]:
     threads = machine.environment.threads
     fault = threads * rows[SYSTEM] * rows.number / rows.page_faults
     others = median_of(fault[rows.model != MOBILENET])
+    most = rows.loc[rows[SYSTEM].idxmax()]
     faults = float(f"{at(rows, model=MOBILENET).page_faults.iloc[0]:.3g}")
     return {
         "utilisation.example.fault": others, "utilisation.example.faults": Found(faults),
+        "utilisation.reference.faulted": Found(float(most.page_faults) * PAGE),
         "utilisation.example.predicted": Found(faults * others.number / threads),
     }  # fmt: skip
 
 
 def _rule(machine: Machine) -> dict[str, Found]:
     """Compare gains of keeping memory with 1 / (1 - share), in the halves of smaller and of larger shares."""
-    ups = at(machine.speed_ups, precision=FULL, batch=64)[["model", "number"]].rename(columns={"number": "gain"})
-    rows = at(terms_of(machine), batch=64).merge(ups, on="model")
+    ups = at(machine.speed_ups, precision=FULL)[["model", "batch", "number"]].rename(columns={"number": "gain"})
+    both = terms_of(machine).merge(ups, on=["model", "batch"])
+    rows, single = at(both, batch=64), at(both, batch=1)
     excess, is_high = rows.gain * (1 - rows[SYSTEM]), rows[SYSTEM] >= rows[SYSTEM].median()
     return {
         "utilisation.gains.checked": Found(len(rows)), "utilisation.gains.met": Found(float((excess >= 1).sum())),
+        "utilisation.gains.first_expected": median_of(1 / (1 - single[SYSTEM])),
         "utilisation.gains.excess_low": median_of(excess[~is_high]),
         "utilisation.gains.excess_high": median_of(excess[is_high]),
     }  # fmt: skip
