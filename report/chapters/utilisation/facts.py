@@ -180,7 +180,7 @@ def of(paper: Paper) -> Utilisation:
     kernel_gaps = [kernels(gpu, precision) for precision in (BASE_PRECISION, lower)]
     of_processor = source_of("machines/*/samples.csv", "inference", "inference roofs")
     lowered = achieved(gpu, lower, of_gpu("samples"))
-    larger = (lowered.middle_batch.number or 0) / (lowered.first_batch.number or 1)
+    larger = (lowered.middle_batch.number or 0) if lowered.first_batch.number == 1 else 0  # than one input
     return Utilisation(
         *groups,
         processor=achieved(processor, BASE_PRECISION, of_processor),

@@ -63,10 +63,17 @@ def command(sections: str) -> str:
 def roofs(paper: Paper) -> alt.ConcatChart:
     """Draw a row of planes for the processor and one for the GPU: a plane for each batch size."""
     rows = [found for machine in devices(paper) if machine is not None and (found := _planes(paper, machine))]
-    panels = [panel for row in display.required(rows, command("roofs inference")) for panel in row]
-    named = {panel.title for panel in panels}
+    columns = max(map(len, display.required(rows, command("roofs inference"))))
+    panels = [panel for row in rows for panel in [*row, *[_blank(row[0])] * (columns - len(row))]]
+    named = {panel.title for row in rows for panel in row}
     description = f"Networks under measured roofs, layer by layer: {'; '.join(sorted(named))}. All are below the roof."
-    return alt.concat(*panels, columns=max(map(len, rows)), name="utilisation-roofs", description=description)
+    return alt.concat(*panels, columns=columns, name="utilisation-roofs", description=description)
+
+
+def _blank(panel: alt.LayerChart) -> alt.LayerChart:
+    """Return a panel without anything, as large as another."""
+    text = alt.Chart(ONCE).mark_text(text="")
+    return alt.layer(text, width=panel.width, height=panel.height, view=alt.ViewBackground(stroke=None))
 
 
 def _planes(paper: Paper, machine: Machine) -> list[alt.LayerChart]:

@@ -48,9 +48,10 @@ def of_most(models: "pd.Series[int]") -> list[int]:
 
 
 def shown_batches(machine: Machine) -> list[int]:
-    """Return the batch sizes of the assignment that most networks ran; without any, the last three that they ran."""
+    """Return the batch sizes of the assignment that most networks ran; with less than two, the last three they ran."""
     ran = of_most(base_cells(machine).groupby("batch").model.nunique())
-    return [batch for batch in ran if batch in ASSIGNED] or ran[-len(ASSIGNED) :]
+    found = [batch for batch in ran if batch in ASSIGNED]
+    return found if len(found) > 1 else ran[-len(ASSIGNED) :]
 
 
 @cache

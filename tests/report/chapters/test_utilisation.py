@@ -182,7 +182,8 @@ def test_only_a_reader_with_a_machine_of_their_own_sees_references():
 
 
 @pytest.mark.parametrize(
-    ("batches", "shown"), [((1, 8, 64), [1, 64]), ((1, 8, 64, 256), [1, 64, 256]), ((2, 4, 8, 16), [4, 8, 16])]
+    ("batches", "shown"),
+    [((1, 8, 64), [1, 64]), ((1, 8, 64, 256), [1, 64, 256]), ((1, 8), [1, 8]), ((2, 4, 8, 16), [4, 8, 16])],
 )
 def test_the_batch_sizes_of_the_assignment_are_shown_if_they_were_measured(batches, shown):
     machine = world().at_hand
