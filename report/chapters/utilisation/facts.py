@@ -235,7 +235,7 @@ def _roofs(machine: Machine) -> Roofs:
         lower_gain=ratio(estimated(lowered, "peak_flop_per_s", "FLOP/s"), peak),
         bandwidth=bandwidth,
         ridge=ridge,
-        cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s if machine.levels else None), bandwidth),
+        cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s if machine.levels[1:] else None), bandwidth),
         lowest=lowest,
         side=Name(str(waits_for(lowest, ridge)) if is_known else None),
         above=count_of(cells[cells.flop_per_s > (peak.high or peak.number or inf)].model.nunique(), "models"),

@@ -118,7 +118,7 @@ def test_facts_of_a_gpu_by_hand():
     shares = [bead_s(k) / (0.02 * 2 ** (k / 2)) for k in SIX]
     rest = [1 - share - each for share, each in zip(shares, idle, strict=True)]
     expected = {
-        "roofs.lower": "bf16", "roofs.lower_gain": 4, "roofs.side": "compute-bound",
+        "roofs.cache_gain": None, "roofs.lower": "bf16", "roofs.lower_gain": 4, "roofs.side": "compute-bound",
         "gap.system": None, "gap.layers": None, "example.system": 0.02 * idle[0], "example.faults": None,
         "example.fault": None, "gains.kept": None,
         "batching.eager": (64 / 20) / (8 / 4),  # 4 times the time of one input at 8, 20 times at 64
