@@ -125,14 +125,16 @@ def pair(paper: Paper) -> alt.ConcatChart:
     left = Categories.steps(map(model_name, STORY)).room
     width = (theme.FULL_WIDTH - left - 3 * 14 - 2 * theme.GAP) / 3
     panels: list[alt.LayerChart] = []
-    for column, title, unit in (("flop", "FLOP", "FLOP"), ("byte", "bytes", "B"), ("bound_s", "least time", "s")):
+    columns = ("flop", "FLOP", "FLOP"), ("byte", "bytes", "B"), ("bound_s", "layer-by-layer bound", "s")
+    for column, title, unit in columns:
         sums = kinds.groupby("name")[column].sum()
         x = LinearAxis.around(sums, pixels=width, title=title, unit=unit, format="~s", ticks=2)
-        panels.append(forms.stacked_bars(
+        bars = forms.stacked_bars(
             kinds, "name", "layer_kind", column, theme.LAYER_COLORS, x, step=24, labels=not panels,
             tooltip=[("name", "network", ""), ("layer_kind", "kind", ""), (column, title, unit)],
-        ))  # fmt: skip
-    description = "FLOP, bytes and least time of MobileNet-v2 and ResNet-18 by kind of layer, as stacked bars."
+        )  # fmt: skip
+        panels.append(_named(bars, kinds, column, x, 24))
+    description = "FLOP, bytes and layer-by-layer bound of MobileNet-v2 and ResNet-18, as bars by kind of layer."
     return alt.concat(*panels, name="networks-pair", description=description)
 
 
