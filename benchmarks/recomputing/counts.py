@@ -191,6 +191,8 @@ def _costs(fast: pd.DataFrame) -> dict[str, float]:
         powered = dies[(dies.chip_kind == kind) & dies.power_w.notna()]
         numbers[f"costs.flop_{kind}"] = (powered.peak_flop_per_s / powered.power_w).median()
         numbers[f"costs.byte_{kind}"] = (powered.bandwidth_byte_per_s / powered.power_w).median()
+    for of in ("flop", "byte"):
+        numbers[f"costs.{of}_gain"] = numbers[f"costs.{of}_gpu"] / numbers[f"costs.{of}_cpu"]
     reading = fast.memory_byte / fast.bandwidth_byte_per_s
     listed = fast[fast.price_usd.notna() & ~fast.note.fillna("").str.contains("price is")]
     price = 1e9 * listed.price_usd / listed.bandwidth_byte_per_s

@@ -73,9 +73,11 @@ class Costs(Facts):
     most_power: Value  #: the highest power, with the chip
     flop_cpu: Value  #: median peak for each watt of CPUs
     flop_gpu: Value  #: median peak for each watt of GPUs
+    flop_gain: Value  #: peak for each watt of the median GPU over the median CPU's
     flop_soc: Value  #: median peak for each watt of the GPUs in phones, laptops and boards
     byte_cpu: Value  #: median bandwidth for each watt of CPUs
     byte_gpu: Value  #: median bandwidth for each watt of GPUs
+    byte_gain: Value  #: bandwidth for each watt of the median GPU over the median CPU's
     byte_soc: Value  #: median bandwidth for each watt of the GPUs in phones, laptops and boards
     least_memory: Value  #: the smallest memory, with the chip
     most_memory: Value  #: the largest memory, with the chip
@@ -139,6 +141,7 @@ class Chips(Facts):
     generations: Generations
     levelled_off: bool  #: V100 to H100 doubled the ridge point, and B200 is within a tenth of H100
     turned_back: bool  #: The RTX 5090 has a lower ridge point than the RTX 4090
+    arithmetic_saves: bool  #: From CPUs to GPUs, FLOP for each watt grow by more than twice the factor of bytes
 
 
 def of(paper: Paper) -> Chips:
@@ -147,6 +150,7 @@ def of(paper: Paper) -> Chips:
     generations = _generations(found)
     counts = found.chip.nunique(), found[found.verified == "no"].chip.nunique()
     table = ChipTable(*(count_of(count, "chips") if count > 1 else NOTHING for count in counts))
+    costs = _costs(outside)
     v100, h100, b200, rtx4090, rtx5090 = (
         getattr(generations, chip).number or 0.0 for chip in ("v100", "h100", "b200", "rtx4090", "rtx5090")
     )
@@ -154,7 +158,7 @@ def of(paper: Paper) -> Chips:
         table=sourced(table, _source("all")),
         typical=sourced(_typical(outside), _source("off-chip memory, by die")),
         ends=sourced(_ends(outside), _source("off-chip memory")),
-        costs=sourced(_costs(outside), _source("off-chip memory, by die")),
+        costs=sourced(costs, _source("off-chip memory, by die")),
         demand=_demand(paper, outside),
         precision=sourced(_precision(found), _source("fp32 and 16 bits")),
         hand=_hand(paper),
@@ -162,6 +166,7 @@ def of(paper: Paper) -> Chips:
         generations=sourced(generations, _source("tensor units, 16 bits")),
         levelled_off=h100 > 2 * v100 > 0 and abs(b200 - h100) < 0.1 * h100,
         turned_back=0 < rtx5090 < rtx4090,
+        arithmetic_saves=(costs.flop_gain.number or 0.0) > 2 * (costs.byte_gain.number or 0.0) > 0,
     )
 
 
@@ -210,16 +215,20 @@ def _costs(outside: pd.DataFrame) -> Costs:
     power, memory, price = (extremes(rows[of], unit, fewest=2) for of, unit in (
         ("power_w", "W"), ("memory_byte", "B"), ("price", "USD"),
     ))  # fmt: skip
+    flop = {kind: median("flop", kind, "FLOP/s") for kind in ("cpu", "gpu", "soc")}
+    byte = {kind: median("byte", kind, "B/s") for kind in ("cpu", "gpu", "soc")}
     return Costs(
         powered=count_of(watt.notna().sum(), "chips"),
         least_power=power[0],
         most_power=power[1],
-        flop_cpu=median("flop", "cpu", "FLOP/s"),
-        flop_gpu=median("flop", "gpu", "FLOP/s"),
-        flop_soc=median("flop", "soc", "FLOP/s"),
-        byte_cpu=median("byte", "cpu", "B/s"),
-        byte_gpu=median("byte", "gpu", "B/s"),
-        byte_soc=median("byte", "soc", "B/s"),
+        flop_cpu=flop["cpu"],
+        flop_gpu=flop["gpu"],
+        flop_gain=ratio(flop["gpu"], flop["cpu"]),
+        flop_soc=flop["soc"],
+        byte_cpu=byte["cpu"],
+        byte_gpu=byte["gpu"],
+        byte_gain=ratio(byte["gpu"], byte["cpu"]),
+        byte_soc=byte["soc"],
         least_memory=memory[0],
         most_memory=memory[1],
         reading_gpu=median("reading", "gpu", "s"),

@@ -15,6 +15,7 @@ from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, PRECISION_BYTE, PRODUCT_KINDS
+from report.display import LISTED
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import fastest
@@ -106,6 +107,7 @@ class Networks(Facts):
     pair: Pair
     crossing: Crossing
     reference: OnRoof
+    thinned: bool  #: More networks were counted than a list of all shows
     claims: dict[str, bool]
 
 
@@ -121,6 +123,7 @@ def of(paper: Paper) -> Networks:
         pair=sourced(pair(paper), OPERATORS),
         crossing=sourced(_crossing(paper, gpu), COUNTS),
         reference=sourced(reference, ROOFS),
+        thinned=len(at_batch(paper)) > LISTED,
         claims={
             "decode_alone": waiting["whole"] == {"language"},
             "compact_too": waiting["layers"] == {"language", "compact"},

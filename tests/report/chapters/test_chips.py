@@ -9,6 +9,7 @@ from helpers.world import cells_of, committed_chips, rows_of, world, wrong
 from report.chapters.chips import figures, tables
 from report.chapters.chips.facts import LABELLED, SMALL, promised
 from report.charts.panels import specified
+from report.facts import of_chapter
 from report.markdown import SPACE
 
 CPU, GPU = world().machine("cpu"), world().machine("gpu")
@@ -62,6 +63,16 @@ def test_what_a_watt_and_a_dollar_buy():
         "costs.least_price.name": "Maker 100", "costs.most_price": 30e9, "costs.most_price.name": "Maker 200",
     }  # fmt: skip
     assert wrong("chips", of(rows), expected) == {}
+
+
+def test_from_cpus_to_gpus_a_watt_gains_arithmetic_and_bytes():
+    # CPUs of 5 FLOP/s and 0.5 B/s at 1 W, GPUs of 100 FLOP/s and 1 B/s: twenty times the FLOP, twice the bytes
+    gpus = table([100, 100, 100]).assign(chip=["a", "b", "c"], power_w=1.0)
+    cpus = gpus.assign(chip=["d", "e", "f"], chip_kind="cpu", peak_flop_per_s=5.0, bandwidth_byte_per_s=0.5)
+    paper = of(pd.concat([gpus, cpus], ignore_index=True))
+    assert wrong("chips", paper, {"costs.flop_gain": 20, "costs.byte_gain": 2}) == {}
+    assert of_chapter("chips", paper).arithmetic_saves
+    assert not of_chapter("chips", of(gpus)).arithmetic_saves
 
 
 def test_single_chips_against_their_datasheets():
