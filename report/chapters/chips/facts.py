@@ -25,7 +25,7 @@ LABELLED = {
     SMALL: (
         "Qualcomm Snapdragon 865 (Adreno 650)", "Apple A16 GPU", "MediaTek Dimensity 9200 (Immortalis-G715 MC11)",
         "Apple M2 GPU (10 cores)", "Apple M1 Max GPU (32 cores)", "Qualcomm Snapdragon X Elite (X1E-84-100)",
-        "NVIDIA Jetson Nano", "NVIDIA Jetson AGX Xavier", "NVIDIA Jetson AGX Orin 64GB",
+        "NVIDIA Jetson Nano", "NVIDIA Jetson AGX Orin 64GB",
     ),
 }  # fmt: skip
 """The chips of the figure's panels."""

@@ -115,7 +115,9 @@ def _corners(title: str, drawn: Sequence[Row], panels: int) -> alt.LayerChart:
 
 def _ridge_names(drawn: Sequence[Row], x: LogAxis, y: LogAxis, taken: Sequence[Box]) -> alt.Chart:
     """Name each ridge point: over its roof, left of it, under its roof, or at the far end, where no line is crossed."""
-    panel, boxes, placed = Box(0, 0, x.pixels, y.pixels), list(taken), []
+    panel, placed = Box(0, 0, x.pixels, y.pixels), []
+    marks = [(x.pixel(row["ridge"]), y.pixel(row["peak"])) for row in drawn]
+    boxes = [*taken, *(Box(at - 5, down - 5, at + 5, down + 5) for at, down in marks)]
     for row in sorted(drawn, key=lambda row: -float(row["peak"])):
         at, down = x.pixel(row["ridge"]), y.pixel(row["peak"])
         width, height = text_size(row["short"], theme.LABEL_SIZE)

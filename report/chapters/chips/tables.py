@@ -73,9 +73,11 @@ def peaks(paper: Paper) -> str:
 @display.table
 def labelled_chips(paper: Paper) -> str:
     found = display.required(labelled(paper.chips))
+    short = found.chip.str.partition(" (")[0]  # without its cores, if that tells it from the others
+    found = found.assign(name=short.mask(short.duplicated(keep=False), found.chip))
     rows = [
         [
-            escape(row.chip), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
+            escape(row.name), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
             si(row.peak_flop_per_s, rate_unit(row.precision)), _bandwidth(row, inside),
             significant(row.ridge_flop_per_byte), _memory(row), _power(row), _price(row, own),
             cited(row.source.partition(";")[0]),
