@@ -69,10 +69,26 @@ def _networks(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
         "batching.whole_growth": last.compulsory_intensity[RESNET] / one.compulsory_intensity[RESNET],
         "batching.layers_growth": growth[RESNET],
     }  # fmt: skip
+    numbers |= _pair(rows)
     return {f"networks.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "networks.kinds.products_flop": median_of(products.flop),
         "networks.kinds.products_byte": median_of(products.traffic_byte),
     }
+
+
+def _pair(rows: pd.DataFrame) -> dict[str, float]:
+    """Return both networks of the story, and ResNet-18 at 16 bits from one image to an endless batch."""
+    full = at(rows, precision="fp32")
+    last = at(full, batch=large_batch(full)).set_index("model")
+    resnet = at(rows, precision="bf16", model=RESNET).set_index("batch").sort_index()
+    one, most = resnet.loc[1], resnet.iloc[-1]
+    added = (most.traffic_byte - one.traffic_byte) / (most.name - 1)
+    return {
+        "pair.batch": large_batch(full), "pair.flop_ratio": last.forward_flop[RESNET] / last.forward_flop[MOBILENET],
+        "pair.byte_ratio": last.traffic_byte[MOBILENET] / last.traffic_byte[RESNET],
+        "crossing.flop": one.forward_flop, "crossing.parameters": one.parameter_byte,
+        "crossing.input": one.input_byte + one.output_byte, "crossing.limit": one.forward_flop / added,
+    }  # fmt: skip
 
 
 def _training(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:

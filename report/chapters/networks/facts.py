@@ -26,6 +26,7 @@ GPU = "NVIDIA GeForce RTX 4090"
 """The GPU of the story, with the most networks timed by others; used if no GPU was measured."""
 GPU_PRECISION = "fp16"
 RESNET = STORY[1]
+ROWS = 40  # networks that a figure of the paper has room for, one below the other
 BYTES = {"whole": "compulsory_byte", "layers": "traffic_byte"}
 COUNTS = source_of("workload/models.csv", "fp32", "workload")
 LAYERS = source_of("workload/layers.csv", "fp32, batch size 1", "workload")
@@ -107,7 +108,8 @@ class Networks(Facts):
     pair: Pair
     crossing: Crossing
     reference: OnRoof
-    thinned: bool  #: More networks were counted than a list of all shows
+    is_sampled: bool  #: More networks were counted than the figure with both ridge points shows
+    is_thinned: bool  #: More networks were counted than a list of all shows
     claims: dict[str, bool]
 
 
@@ -123,7 +125,8 @@ def of(paper: Paper) -> Networks:
         pair=sourced(pair(paper), OPERATORS),
         crossing=sourced(_crossing(paper, gpu), COUNTS),
         reference=sourced(reference, ROOFS),
-        thinned=len(at_batch(paper)) > LISTED,
+        is_sampled=len(at_batch(paper)) > ROWS,
+        is_thinned=len(at_batch(paper)) > LISTED,
         claims={
             "decode_alone": waiting["whole"] == {"language"},
             "compact_too": waiting["layers"] == {"language", "compact"},

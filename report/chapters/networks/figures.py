@@ -27,7 +27,7 @@ SHORT = {
     "normalisation": "norm", "activation": "act", "pooling": "pool", "recurrent": "rec", "embedding": "emb",
     "other": "other", "outside the layers": "outside",
 }  # fmt: skip
-SHORT_SIZE = 9
+SHORT_SIZE = 10  # the smallest that prints legibly
 PALE = ("depthwise convolution", "attention", "activation", "other", "outside the layers")  # with dark letters
 TOOLTIP = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
 
@@ -87,14 +87,14 @@ def kinds(paper: Paper, everything: bool = False) -> alt.ConcatChart:
     products = shares[shares.layer_kind.isin(PRODUCT_KINDS)].groupby("model").byte.sum()
     shares = shares.assign(products=shares.model.map(products).fillna(0.0))
     shares = shares.sort_values("products", ascending=False, kind="stable")
-    left = Categories.steps(shares.name, 15).room
+    left = Categories.steps(shares.name, 16).room
     width = (theme.FULL_WIDTH - left - 20 - theme.GAP) / 2
     panels = []
     for column, title in (("flop", "share of all operations"), ("byte", "share of bytes layer by layer")):
         x = LinearAxis(low=0, high=1, pixels=width, format="%", title=title)
-        about: dict[str, Any] = {"step": 15, "labels": column == "flop"}
+        about: dict[str, Any] = {"step": 16, "labels": column == "flop"}
         bars = forms.stacked_bars(shares, "name", "layer_kind", column, theme.LAYER_COLORS, x, **about)
-        panels.append(_named(bars, shares, column, x, 15))
+        panels.append(_named(bars, shares, column, x, 16))
     description = f"Shares of kinds of layer in the operations and bytes of {len(rows)} networks, as stacked bars."
     name = "networks-all-kinds" if everything else "networks-kinds"
     return alt.concat(*panels, name=name, description=description)
@@ -174,10 +174,11 @@ def roofs(paper: Paper) -> alt.ConcatChart:
     counted = {}
     for kind in ("cpu", "gpu"):
         if found := facts.roof_of(paper, kind):
-            rows = facts.at_batch(paper, 1, facts.counted_at(paper, found[1]))
-            if len(rows):
-                counted[kind] = spread(rows.sort_values("traffic_intensity"), display.LISTED)
-    names = [name for rows in display.required([*counted.values()], facts.ROOFS.command) for name in rows.name]
+            counted[kind] = facts.at_batch(paper, 1, facts.counted_at(paper, found[1]))
+    counted = {kind: rows for kind, rows in counted.items() if len(rows)}
+    first, *_ = display.required([*counted.values()], facts.ROOFS.command)
+    names = [*spread(first.sort_values("traffic_intensity"), facts.ROWS).name]
+    counted = {kind: rows[rows.name.isin(names)] for kind, rows in counted.items()}
     y = Categories.steps(names, 13)
     width = (theme.FULL_WIDTH - y.room - 40 - theme.GAP * (len(counted) - 1)) / len(counted)
     panels: list[alt.LayerChart] = []
