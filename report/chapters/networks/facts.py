@@ -295,9 +295,11 @@ def _crossing(paper: Paper, gpu: OnRoof) -> Crossing:
 
     Layer by layer A are the bytes that one more image adds, so an endless batch has ``W / A``.
     """
-    ridge, precision = gpu.ridge, counted_at(paper, str(gpu.precision))
-    rows = matching(at_batch(paper, None, precision), model=RESNET)
-    if ridge.number is None or 1 not in set(rows.batch):
+    ridge = gpu.ridge
+    if ridge.number is None:
+        return missing(Crossing)
+    rows = matching(at_batch(paper, None, counted_at(paper, str(gpu.precision))), model=RESNET)
+    if 1 not in set(rows.batch):
         return missing(Crossing)
     row, last = rows.iloc[0], rows.iloc[-1]  # fewest FLOP first
     moved = row.input_byte + row.output_byte
