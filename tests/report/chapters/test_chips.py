@@ -7,7 +7,7 @@ import pytest
 from helpers.world import cells_of, committed_chips, rows_of, world, wrong
 
 from report.chapters.chips import figures, tables
-from report.chapters.chips.facts import LABELLED, SMALL, promised
+from report.chapters.chips.facts import LABELLED, SMALL, has_own_price, promised
 from report.charts.panels import specified
 from report.facts import of_chapter
 from report.markdown import SPACE
@@ -176,6 +176,15 @@ def test_prices_of_whole_devices_and_estimates_bear_a_mark():
     assert found["Apple A16 GPU"] == ["7.60 W ‡", "999 §"]
     assert found["NVIDIA H100 SXM"] == ["700 W", "33,600 §"]
     assert found["NVIDIA GeForce RTX 4090"] == ["450 W", "1,599"]
+
+
+def test_no_list_price_is_known_of_a_gpu_for_data_centres():
+    # The text says so. GPUs of a desktop have one, such as the TITAN V with its stacked memory
+    found = committed_chips()
+    names = r"Tesla|\b(?:V100|A100|H100|H200|B200|B300|GH200|GB200|T4|L4|L40S?|A10G?|A30|A40)\b|Instinct"
+    central = found[found.chip.str.contains(names) & (found.chip_kind == "gpu")]
+    assert central.chip.nunique() > 30
+    assert not has_own_price(central).any()
 
 
 def test_names_at_ridge_points_cross_no_line_and_no_other_name():
