@@ -114,7 +114,7 @@ def _corners(title: str, drawn: Sequence[Row], panels: int) -> alt.LayerChart:
 
 
 def _ridge_names(drawn: Sequence[Row], x: LogAxis, y: LogAxis, taken: Sequence[Box]) -> alt.Chart:
-    """Name each ridge point: over its roof, left of it, under its roof, or at the far end, where no line is crossed."""
+    """Name each ridge point where no line is crossed: over its roof, left of it, under it, or farther along it."""
     panel, placed = Box(0, 0, x.pixels, y.pixels), []
     marks = [(x.pixel(row["ridge"]), y.pixel(row["peak"])) for row in drawn]
     boxes = [*taken, *(Box(at - 5, down - 5, at + 5, down + 5) for at, down in marks)]
@@ -122,7 +122,8 @@ def _ridge_names(drawn: Sequence[Row], x: LogAxis, y: LogAxis, taken: Sequence[B
         at, down = x.pixel(row["ridge"]), y.pixel(row["peak"])
         width, height = text_size(row["short"], theme.LABEL_SIZE)
         aside, lift, far = width / 2 + 8, height / 2 + 1, x.pixels - 4 - width / 2 - at
-        for dx, dy in ((aside, -lift), (-aside, -2), (aside, lift), (far, -lift), (far, lift)):
+        along_roof = [(aside + 10 * step, dy) for step in range(1, int((far - aside) / 10)) for dy in (-lift, lift)]
+        for dx, dy in ((aside, -lift), (-aside, -2), (aside, lift), *along_roof):
             middle, center = at + dx, down + dy
             box = Box(middle - width / 2, center - 4, middle + width / 2, center + 4)  # of its capitals
             if box.inside(panel) and box.clear_of(boxes):
