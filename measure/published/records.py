@@ -105,8 +105,9 @@ class FlopPerCycle:
     microarchitecture: Annotated[str, "the vendor's name of the core"]
     vector_extension: Annotated[str, Column("the extension that this rate needs", form=one_of(VECTOR_EXTENSIONS))]
     precision: ChipPrecision
-    flop_per_cycle: Annotated[
-        int | None, Column("FLOP of a core in a cycle, the fastest kind of core if it has several", least=1, most=99999)
+    flop_per_cycle: Annotated[int | None, Column("FLOP of a core in a cycle", least=1, most=99999)]
+    slow_core_flop_per_cycle: Annotated[
+        int | None, Column("likewise of its efficiency cores, where they do less", least=1, most=99999)
     ]
     source: Source
     note: Note

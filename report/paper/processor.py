@@ -52,11 +52,17 @@ def numbers(environment: Environment) -> str:
     return ", ".join([vendor, *(f"{name} {number}" for name, number in parts.items() if number is not None)])
 
 
+def _rate(row: FlopPerCycle) -> float:
+    """Return a core's rate; an unknown one may be the highest."""
+    return row.flop_per_cycle or float("inf")
+
+
 def peaks(rows: Iterable[FlopPerCycle], environment: Environment, clock_hz: float | None) -> dict[str, Peak]:
     """Return the peak by precision, of the fastest extension that the processor has.
 
-    A precision is left out if a rate is unknown, or if the microarchitectures that it may be differ in it. Cores are
-    physical, since two threads of a core share its units.
+    A precision is left out if a rate is unknown, if slow cores have another rate (nothing tells how many there are), or
+    if the microarchitectures that it may be differ in it. Cores are physical, since two threads of a core share its
+    units.
     """
     cores = environment.physical_cores or environment.cores
     fitting: dict[str, dict[str, list[FlopPerCycle]]] = defaultdict(lambda: defaultdict(list))
@@ -65,9 +71,8 @@ def peaks(rows: Iterable[FlopPerCycle], environment: Environment, clock_hz: floa
             fitting[row.precision][row.microarchitecture].append(row)
     found = {}
     for precision, by_name in fitting.items():
-        rates = {max(row.flop_per_cycle or float("inf") for row in group) for group in by_name.values()}
-        rate = rates.pop()
-        if cores and not rates and rate != float("inf"):
-            row = next(row for group in by_name.values() for row in group if row.flop_per_cycle == rate)
-            found[precision] = Peak(cores, clock_hz, row, int(rate))
+        fastest = [max(group, key=_rate) for group in by_name.values()]
+        rate = fastest[0].flop_per_cycle
+        if cores and rate and all(row.flop_per_cycle == rate and not row.slow_core_flop_per_cycle for row in fastest):
+            found[precision] = Peak(cores, clock_hz, fastest[0], rate)
     return found

@@ -35,6 +35,7 @@ class Machines(Facts):
     at_hand: AtHand
     processor: Processor
     known: bool  #: The table of processors has this microarchitecture.
+    is_rated: bool  #: The table has one rate for all cores of this processor at fp32.
     has_peak: bool  #: The peak of the processor is computed.
     is_host: bool  #: The processor hosts the GPU that is at hand.
 
@@ -54,9 +55,16 @@ def of(paper: Paper) -> Machines:
         replace(loaded, source=Source(f"machines/{machine.folder}/runs.csv", "flags")),  # without a command
     )  # fmt: skip
     found = _processor(paper, machine)
-    known, has_peak = not found.microarchitecture.is_missing, not found.peak.is_missing
-    is_host = machine.chip_kind != "cpu"
-    return sourced(Machines(len(paper.machines) > 1, at_hand, found, known, has_peak, is_host), source)
+    facts = Machines(
+        several=len(paper.machines) > 1,
+        at_hand=at_hand,
+        processor=found,
+        known=not found.microarchitecture.is_missing,
+        is_rated=not found.per_cycle.is_missing,
+        has_peak=not found.peak.is_missing,
+        is_host=machine.chip_kind != "cpu",
+    )
+    return sourced(facts, source)
 
 
 def _processor(paper: Paper, machine: Machine) -> Processor:

@@ -31,16 +31,16 @@ def test_the_processor_is_known_by_its_numbers_and_its_peak_is_a_product():
     assert {key: getattr(found.processor, key).number for key in expected} == pytest.approx(expected)
     assert str(found.processor.microarchitecture) == "Example core"
     assert str(found.processor.numbers) == "ExampleVendor, family 1, model 5"
-    assert (found.known, found.has_peak, found.is_host) == (True, True, False)
+    assert (found.known, found.is_rated, found.has_peak, found.is_host) == (True, True, True, False)
 
 
 def test_a_processor_without_a_row_or_a_clock_has_no_peak():
     (cpu, gpu) = world().machines
     unknown = facts.of_chapter("machine", replace(world(), machines=(on(cpu, cpu_model=99),)))
-    assert (unknown.known, unknown.has_peak) == (False, False)
+    assert (unknown.known, unknown.is_rated, unknown.has_peak) == (False, False, False)
     assert str(unknown.processor.numbers) == "ExampleVendor, family 1, model 99"
     still = facts.of_chapter("machine", replace(world(), machines=(replace(cpu, clock_hz=None),)))
-    assert (still.known, still.has_peak, still.processor.per_cycle.number) == (True, False, 32)
+    assert (still.known, still.is_rated, still.has_peak, still.processor.per_cycle.number) == (True, True, False, 32)
     numbers = {name: getattr(cpu.environment, name) for name in ("cpu_vendor", "cpu_family", "cpu_model")}
     host = facts.of_chapter("machine", replace(world(), machines=(on(gpu, vector_extension="avx2", **numbers),)))
     assert (host.known, host.has_peak, host.is_host) == (True, False, True)

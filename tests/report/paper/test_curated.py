@@ -51,7 +51,7 @@ def test_keys_of_a_bibliography_and_its_uniform_fields(tmp_path):
         assert [name for name in form if name in fields and not re.fullmatch(form[name], fields[name])] == [], entry
 
 
-GOOD = "V,6,1;4-7,,Core,avx2,fp32,32,one;two,"
+GOOD = "V,6,1;4-7,,Core,avx2,fp32,32,,one;two,"
 
 
 def read_rates(tmp_path, *lines):

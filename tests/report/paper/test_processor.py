@@ -59,7 +59,6 @@ def arm(part, extensions=NEON, cores=1, implementer="0x41"):
         ("A64FX", arm(1, "sve asimd", 48, "0x46"), 2.2, "fp64", 3379),  # Fujitsu prints 3.3792 TFLOP/s
         # cpufp: one core at its highest clock
         ("Cannon Lake", intel(102, AVX512, 3), 3.2, "fp32", 101.56),  # Core i3-8121U
-        ("Raptor Lake", intel(186, f"avx_vnni {AVX2}", 2), 4.6, "int8", 586.84),  # Core i5-1340P
         ("Arrow Lake", intel(197, f"avx_vnni {AVX2}", 2), 5.1, "fp32", 161.55),  # Core Ultra 7 255H
         ("Sapphire Rapids", intel(143, AMX, 8), 3.7, "int8", 7574.6),  # Xeon Gold 6455B
         ("Gracemont", intel(190, f"avx_vnni {AVX2}", 0), 3.6, "int8", 114.75),  # N150
@@ -89,7 +88,7 @@ def test_peaks_are_those_that_others_print_or_measure(name, environment, ghz, pr
         ("Tiger Lake", intel(140, VNNI, 1), {"fp32": 32, "fp64": 16, "int8": 128}),
         ("Ice Lake (client)", intel(126, AVX512, 5), {"fp32": 32, "fp64": 16}),
         ("Ice Lake (Xeon D)", intel(108, AVX512, 1), {"fp32": 32, "fp64": 16}),
-        ("Alder Lake", intel(151, AVX2, 2), {"fp32": 32, "fp64": 16}),
+        ("Alder Lake", intel(151, AVX2, 2), {}),  # two kinds of core
         # A tile of 16 rows by 16 columns by 32 numbers in 16 cycles: 16 * 16 * 32 * 2 / 16
         ("Emerald Rapids", intel(207, AMX, 2),
          {"fp32": 64, "fp64": 32, "fp16": 128, "bf16": 1024, "int8": 2048}),
@@ -105,13 +104,23 @@ def test_peaks_are_those_that_others_print_or_measure(name, environment, ghz, pr
         ("Neoverse N2", arm(0xD49, f"sve2 sve {NEON}"), {"fp32": 16, "fp64": 8}),
         ("Cortex-X1", arm(0xD44), {"fp32": 32, "fp64": 16}),
         ("Cortex-A78", arm(0xD41), {"fp32": 16, "fp64": 8}),
-        ("Apple M1", of("Apple", 1, None, "asimd"), {"fp32": 32, "fp64": 16}),
+        ("Apple M1", of("Apple", 1, None, "asimd"), {}),
         ("Apple M3", of("Apple", 3, None, "asimd"), {}),
     ],
 )  # fmt: skip
 def test_rates_by_microarchitecture_and_extensions(name, environment, rates):
     assert microarchitecture(ROWS, environment) == name
     assert {key: peak.flop_per_cycle for key, peak in peaks(ROWS, environment, None).items()} == rates
+
+
+def test_two_kinds_of_core_have_two_rates_and_no_common_peak():
+    """One measured 146.76 GFLOP/s and 586.84 GOP/s on a fast core of a Core i5-1340P at 4.6 GHz, 54.25 and 108.5 on a
+    slow one at 3.4 GHz (cpufp).
+    """
+    environment = intel(186, f"avx_vnni {AVX2}", 2, cores=12)
+    rates = {row.precision: (row.flop_per_cycle, row.slow_core_flop_per_cycle) for row in ROWS if row.fits(environment)}
+    assert rates == {"fp32": (32, 16), "fp64": (16, 8), "int8": (128, 32)}
+    assert peaks(ROWS, environment, 4e9) == {}
 
 
 def test_the_table_has_many_families():
