@@ -41,7 +41,7 @@ LACKING = {
     "energy.figures.efficiency", "energy.tables.prices", "energy.tables.joules",  # no GPU counts its energy
 }  # fmt: skip
 GAPS = {
-    "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING,
+    "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING | {"machine.tables.peaks"},
     "no GPU": {"training.figures.counters", "cause.figures.single"} | LACKING,
     "nothing": SHOWN.keys() - {"counting.tables.costs", "puzzle.figures.life"},
 }  # fmt: skip

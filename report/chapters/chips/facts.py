@@ -9,7 +9,7 @@ import pandas as pd
 from measure.domain.chips import fastest_units
 from measure.domain.statistics import FEWEST_MODELS
 from report.facts import Facts, missing, source_of, sourced
-from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips, frames
+from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips, frames, processor
 from report.paper.frames import each, matching
 from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, ratio
 
@@ -283,21 +283,14 @@ def _precision(found: pd.DataFrame) -> Precision:
 def promised(paper: Paper, machine: Machine) -> tuple[float | None, str]:
     """Return a machine's theoretical peak (FLOP/s) at fp32, and the arithmetic behind it.
 
-    A processor has cores x measured clock x FLOP per cycle: a virtual machine sees only some cores of its chip. Cores
-    are physical, since two threads of a core share its units. A GPU has the peak of its datasheet.
+    A processor has cores x measured clock x FLOP per cycle: a virtual machine sees only some cores of its chip. A GPU
+    has the peak of its datasheet.
     """
     if machine.chip_kind != "cpu":
         printed = fastest_units(each(chips.datasheet(paper.chips, machine.environment.name))).get(BASE_PRECISION)
         return (None, "") if printed is None else (printed.peak_flop_per_s, printed.derivation)
-    environment, clock_hz = machine.environment, machine.clock_hz
-    cores = environment.physical_cores or environment.cores
-    rates = [
-        row.flop_per_cycle for row in paper.flop_per_cycle if row.precision == BASE_PRECISION and row.fits(environment)
-    ]
-    if clock_hz is None or cores is None or not rates:
-        return None, ""
-    arithmetic = f"{cores} cores x {clock_hz / 1e9:.2f} GHz x {max(rates)} FLOP/cycle/core"
-    return cores * clock_hz * max(rates), arithmetic
+    peak = processor.peaks(paper.flop_per_cycle, machine.environment, machine.clock_hz).get(BASE_PRECISION)
+    return (None, "") if peak is None or peak.flop_per_s is None else (peak.flop_per_s, peak.arithmetic)
 
 
 def _hand(paper: Paper) -> Hand:
