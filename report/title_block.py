@@ -13,7 +13,7 @@ AUTHORS = "The Roofwright authors"
 
 
 def metadata(paper: Paper, project: Project | None = None) -> Markup:
-    """Return a metadata block with the ``author``, unless ``_quarto.yml`` has one, and the machines for ``looks.lua``.
+    """Return a metadata block with the ``author``, unless ``_quarto.yml`` has one, and the machines for the filters.
 
     Their names are ``machines.reference`` and, in a reader's paper, ``machines.here``.
     """
