@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import pandas as pd
 
@@ -36,7 +37,7 @@ class HereBound(Facts):
 class HerePair(Facts):
     """Two networks of which the one with fewer FLOP takes longer with its whole interval.
 
-    Of all such pairs, at one batch size, it is the one with the largest product of both ratios.
+    Of all such pairs at equal batch sizes it is the one with the largest product of both ratios.
     """
 
     batch: Value  #: The batch size of the pair.
@@ -60,14 +61,14 @@ def of(paper: Paper) -> Here:
         return missing(Here)
     place = f"machines/{machine.folder}"
     cells = _timed(machine)
-    quiet = _at_one_batch(_timed(machine.undisturbed))
+    quiet = _timed(machine.undisturbed)
     timed = source_of(f"{place}/samples.csv", "inference, eager, fp32", "inference")
     return Here(
         Name(machine.name, Source(f"{place}/machine.csv", "newest environment", measure_command())),
         sourced(_roofs(machine, cells), source_of(f"{place}/roofs.csv", "fp32", "roofs")),
         sourced(_bound(_at_one_batch(cells), machine.roof(BASE_PRECISION)), timed),
         sourced(_pair(quiet), Source(timed.table, timed.rows)),  # measuring may find no pair
-        sourced(_farthest(quiet), timed),
+        sourced(_farthest(_at_one_batch(quiet)), timed),
     )
 
 
@@ -109,14 +110,16 @@ def _bound(cells: pd.DataFrame, roof: Roofline | None) -> HereBound:
 
 
 def _pair(cells: pd.DataFrame) -> HerePair:
-    def surprise(pair: tuple[pd.Series, pd.Series]) -> float:
+    def surprise(pair: tuple[Any, Any]) -> tuple[float, int]:
         light, heavy = pair
-        return float(heavy.forward_flop / light.forward_flop * light.latency_s / heavy.latency_s)
+        product = heavy.forward_flop / light.forward_flop * light.latency_s / heavy.latency_s
+        return round(product, 6), -light.batch  # of equals the smallest batch size
 
-    rows = [row for _, row in cells.dropna(subset=["forward_flop", "latency_low_s"]).iterrows()]
+    sizes = cells.dropna(subset=["forward_flop", "latency_low_s"]).groupby("batch")
     pairs = [
         (light, heavy)
-        for light, heavy in permutations(rows, 2)
+        for _, rows in sizes
+        for light, heavy in permutations(list(each(rows)), 2)
         if light.forward_flop < heavy.forward_flop and light.latency_low_s > heavy.latency_high_s
     ]
     if not pairs:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
-from report.paper import Paper
+from report.paper import OF_AUTHORS, Paper
 from report.paper.cells import is_loaded
 from report.stats.value import Name, Source, Value, exact
 
@@ -21,6 +21,7 @@ class AtHand(Facts):
 
 class Machines(Facts):
     several: bool
+    marked: bool  #: Whether the table has machines of the project besides a reader's.
     at_hand: AtHand
 
 
@@ -38,4 +39,5 @@ def of(paper: Paper) -> Machines:
         Name(environment.python), Name(virtual), exact(sum(map(len, flagged))),
         replace(loaded, source=Source(f"machines/{machine.folder}/runs.csv", "flags")),  # without a command
     )  # fmt: skip
-    return sourced(Machines(len(paper.machines) > 1, at_hand), source)
+    marked = paper.is_readers and any(each.folder in OF_AUTHORS for each in paper.machines)
+    return sourced(Machines(len(paper.machines) > 1, marked, at_hand), source)
