@@ -67,7 +67,7 @@ def origin(source: Source | None, paper: Paper) -> str:
         return ""
     folder, _, rest = source.table.partition("/")
     if folder in ("published", "prediction", "traces"):
-        return "" if "counted" in rest else "reference"
+        return "" if rest.rpartition("/")[2].startswith("count") else "reference"
     if folder != "machines":
         return ""
     of_gpus = "--device cuda" in (source.command or "")

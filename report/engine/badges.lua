@@ -19,12 +19,13 @@ local function draws_own(image)
   return text:find(here, 1, true) ~= nil
 end
 
--- Returns whether blocks or inlines hold something of the reader's, and something of others.
+-- Returns whether blocks or inlines hold something of the reader's, and something of others. Frames, and what one
+-- format alone shows, do not count.
 local function origins(content)
   local is_own, is_others = false, false
   content:walk({
     traverse = "topdown",
-    Div = function(div) if has_class(div, "reference") then return div, false end end,
+    Div = function(div) if has_class(div, "reference") or has_class(div, "content-visible") then return div, false end end,
     Table = function(rows)
       is_own = is_own or stringify(rows):find(here, 1, true) ~= nil
       return rows, false

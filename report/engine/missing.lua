@@ -7,7 +7,7 @@
 -- 4. Missing values: a paragraph or list item with a span of class `missing` is not printed, nor is a figure or table
 --    that holds a div of class `gap`. What refers to something that is not printed goes too, then headings with nothing
 --    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters, the first
---    of them in a div of class `first-gaps` as well, where those for a GPU come last.
+--    of them in a div of class `first-gaps` as well, where those that need a GPU or a file come last.
 -- 5. `::: {.more}` is printed in the HTML alone, folded; with `roofwright: pdf: full` in both.
 
 local stringify = pandoc.utils.stringify
@@ -204,9 +204,9 @@ local function printed(div)
   if div.identifier == "gaps" or has_class(div, "first-gaps") then
     local listed = commands
     if div.identifier ~= "gaps" then
-      local function is_of_gpu(command) return command:find("--device", 1, true) ~= nil end
-      local function is_other(command) return not is_of_gpu(command) end
-      listed = pandoc.List({ table.unpack(commands:filter(is_other) .. commands:filter(is_of_gpu), 1, FIRST) })
+      local function is_later(command) return (command:find("%-%-device") or command:find("add%-published")) ~= nil end
+      local function is_sooner(command) return not is_later(command) end
+      listed = pandoc.List({ table.unpack(commands:filter(is_sooner) .. commands:filter(is_later), 1, FIRST) })
     end
     div.content:insert(pandoc.BulletList(listed:map(function(each) return { pandoc.Plain(pandoc.Code(each)) } end)))
   end

@@ -69,6 +69,7 @@ def test_json_tells_a_fact_and_why_prints_it_or_refuses_a_name(monkeypatch):
         ("workload/models.csv", "python -m measure", ""),
         ("chips.csv", None, ""),
         ("published/measurements/counted_kinds.csv", None, ""),
+        ("published/counting_suites.csv", None, ""),
         ("published/measurements/models.csv", None, "reference"),
         ("prediction/errors.csv", None, "reference"),
         ("traces/*/operators.csv", None, "reference"),

@@ -48,6 +48,8 @@ def test_a_section_with_values_of_others_alone_begins_with_a_band():
     mixed = shown(f"{HERE}# A\n\nIt is {OWN}.\n\n## B\n\nIt is {OTHERS}.\n")
     assert mixed == f"# A\n\nIt is {OWN}.\n\n## B\n\n{BAND}\n\nIt is {OTHERS}."
     assert "band" not in shown(f"{HERE}# A\n\nIt is {NEITHER}.\n")
+    page = '::: {.content-visible when-format="html"}'
+    assert "band" not in shown(f"{HERE}# A\n\n{page}\nIt is {OTHERS}.\n:::\n")
     assert "band" not in shown(f"{HERE}# A {{.unnumbered}}\n\nIt is {OTHERS}.\n")
 
 
