@@ -20,7 +20,9 @@ def printed(text, to="markdown", env=None):
 
 
 def test_the_first_commands_of_the_list_are_printed_twice():
-    values = "".join(f'A [–]{{.missing command="measure {at}"}}.\n\n' for at in ("--device cuda", 1, "add-published FILE", 2, 3))
+    values = "".join(
+        f'A [–]{{.missing command="measure {at}"}}.\n\n' for at in ("--device cuda", 1, "add-published FILE", 2, 3)
+    )
     first = "::: {.first-gaps}\nBegin with these; [all](#next) are below.\n:::\n\n"
     begin, _, rest = printed(f"# A\n\n{first}{values}{GAPS.replace('Next', 'Next {#next}')}").partition("# Next")
     assert re.findall(r"measure (\S+)`", begin) == ["1", "2", "3"]
