@@ -58,7 +58,7 @@ class Here(Facts):
 def of(paper: Paper) -> Here:
     machine = paper.at_hand
     if machine is None or not paper.is_readers:
-        return missing(Here)
+        return sourced(missing(Here), Source("machines/*/samples.csv", "of a reader's machine"))
     place = f"machines/{machine.folder}"
     cells = _timed(machine)
     quiet = _timed(machine.undisturbed)
