@@ -3,8 +3,8 @@
 --
 -- A value tells where it was measured: class `of-own`, on a machine of the reader's, or `of-reference`, on another one.
 -- Counted and datasheet values have neither. A chapter or section whose text has values of the second kind alone begins
--- with a band. Elsewhere a sentence with such values alone is grey, behind a badge. Blocks of class `reference` have
--- their frame (looks.lua).
+-- with a band, below its question. Elsewhere a sentence with such values alone is grey, behind a badge. Blocks of class
+-- `reference` have their frame (looks.lua).
 
 local stringify = pandoc.utils.stringify
 local here = "" -- the name of the reader's machine
@@ -94,8 +94,13 @@ local function with_bands(blocks, level)
     local is_own, is_others = origins(body)
     local is_band = is_others and not is_own and not has_class(head, "unnumbered")
     kept:insert(head)
-    if is_band then kept:insert(band()) end
-    kept:extend(is_band and body or level < 2 and with_bands(body, level + 1) or body:walk(filter))
+    if is_band then
+      local is_question = body[1].t == "Para" and #body[1].content == 1 and body[1].content[1].t == "Emph"
+      body:insert(is_question and 2 or 1, band())
+      kept:extend(body)
+    else
+      kept:extend(level < 2 and with_bands(body, level + 1) or body:walk(filter))
+    end
   end
   local before = pandoc.Blocks({})
   for _, block in ipairs(blocks) do

@@ -44,6 +44,8 @@ def test_a_sentence_with_values_of_others_alone_is_marked(text, expected):
 def test_a_section_with_values_of_others_alone_begins_with_a_band():
     chapter = f"# A\n\nIt is {OTHERS}.\n\n## B\n\nIt is {OTHERS}.\n"
     assert shown(HERE + chapter) == f"# A\n\n{BAND}\n\nIt is {OTHERS}.\n\n## B\n\nIt is {OTHERS}."
+    asked = f"# A\n\n*Why?*\n\nIt is {OTHERS}."
+    assert shown(HERE + asked) == asked.replace("*Why?*", f"*Why?*\n\n{BAND}")
     # With a value of the reader's in the chapter, its other sections have bands
     mixed = shown(f"{HERE}# A\n\nIt is {OWN}.\n\n## B\n\nIt is {OTHERS}.\n")
     assert mixed == f"# A\n\nIt is {OWN}.\n\n## B\n\n{BAND}\n\nIt is {OTHERS}."
