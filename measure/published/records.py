@@ -50,6 +50,9 @@ class Chip:
     note: Note
     memory_byte: Annotated[float | None, Column("its own memory, the least on sale", least=1e8, most=1e13)] = None
     cache_byte: Annotated[float | None, Column("its largest cache that all cores share", least=1e5, most=1e10)] = None
+    price_usd: Annotated[
+        float | None, Column("its list price at launch, unless `note` differs", "USD", least=1, most=1e6)
+    ] = None
 
     def problem(self) -> tuple[str, str]:
         """Return the column and the problem of a sparse peak below the dense one, or two empty texts."""
