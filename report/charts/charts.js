@@ -193,7 +193,7 @@ function csvCell(value) {
 // Made here, so that the page holds the data once and has no dead link where no script runs.
 function linkToData(element, specification) {
   const link = document.createElement("a");
-  const name = element.closest("[id^=fig-]")?.id ?? specification.name;
+  const name = element.closest("[id^=fig-], [id^=suppfig-]")?.id.replace("supp", "") ?? specification.name; // as in the chapter
   link.className = "chart-data";
   link.textContent = "data";
   link.setAttribute("aria-label", `Data of ${name} as CSV`);
