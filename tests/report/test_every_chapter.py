@@ -43,7 +43,7 @@ LACKING = {
 GAPS = {
     "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING,
     "no GPU": {"training.figures.counters", "cause.figures.single"} | LACKING,
-    "nothing": SHOWN.keys() - {"counting.tables.costs"},
+    "nothing": SHOWN.keys() - {"counting.tables.costs", "puzzle.figures.life"},
 }  # fmt: skip
 """What cannot be shown, by what was measured."""
 

@@ -30,7 +30,8 @@ RULES = {
 """Limits of the program's own that the text names."""
 
 PAIRED = (
-    "cause.memory.", "bound.own.", "cause.host.base.", "cause.host.launched.", "cause.host.compiled.",
+    "cause.memory.", "bound.own_first.", "bound.own_second.",
+    "cause.host.base.", "cause.host.launched.", "cause.host.compiled.",
     "cause.host.lowered.", "cause.interventions.", "energy.", "cause.graph.",
 )  # fmt: skip
 """Of two GPUs, two precisions, compiled or captured networks, joules; the world has none: test_memory and others."""
@@ -101,7 +102,7 @@ def by_column(column, key):
 
 GONE = {
     "tokens", "timm:oak3", "timm:oak7", "timm:resnet50", "vgg11", "Abacus 1", "NVIDIA D4 (SXM)", "fvcore", "LSTM",
-    "madani2026",
+    "A",
 }  # fmt: skip
 UNTOLD = {"mobilenet_v2", "resnet18", "Cog 3"}
 NAMES = {
