@@ -216,9 +216,23 @@ local function relabelled(div)
   return div
 end
 
+-- Returns a table with a label as a div that is counted apart. Quarto leaves the label in the caption.
+local function relabelled_table(element)
+  local caption = pandoc.utils.blocks_to_inlines(element.caption.long)
+  local label, last = element.identifier, caption[#caption]
+  local written = last and last.t == "Str" and last.text:match("^{#(.+)}$")
+  if written then
+    caption:remove()
+    label = written
+  end
+  if not label:find("^tbl%-") then return nil, false end
+  element.identifier, element.caption = "", { long = {} }
+  return relabelled(pandoc.Div({ element, pandoc.Para(caption) }, { label })), false
+end
+
 local function counted_apart(block)
   if not has_class(block, "more") and not is_html_only(block) then return block end
-  return block:walk({ traverse = "topdown", Div = relabelled, Header = unnumbered })
+  return block:walk({ traverse = "topdown", Div = relabelled, Table = relabelled_table, Header = unnumbered })
 end
 
 -- Tells Quarto of the kinds that are counted apart, and the embedded engine.

@@ -126,16 +126,18 @@ def test_what_is_for_the_page_alone_is_folded():
 def test_what_the_page_shows_alone_is_counted_apart():
     """In the order of the document, figures and tables each, also where the PDF has all; Quarto learns of the kinds."""
     only = '::: {.content-visible when-format="html"}\n## H {#sec-h}\n\n::: {#fig-b}\nPicture\n\nB\n:::\n:::\n'
-    table = '::: {.more}\n::: {.cell #tbl-c tbl-cap="C"}\n| a |\n|---|\n| b |\n:::\n:::\n'
-    source = f"---\nroofwright:\n  pdf: full\n---\n\n@fig-b, [this](#fig-b), @Tbl-c, @sec-h.\n\n{MORE}\n{only}\n{table}"
+    cells = "| a |\n|---|\n| b |\n"
+    table = f'::: {{.more}}\n::: {{.cell #tbl-c tbl-cap="C"}}\n{cells}:::\n\n{cells}\n: D {{#tbl-d}}\n:::\n'
+    source = f"---\nroofwright:\n  pdf: full\n---\n\n@fig-b, [this](#fig-b), @Tbl-c, @tbl-d, @sec-h.\n\n{MORE}\n{only}\n{table}"
     text = printed(source)
     assert "[Figure S2 in the HTML edition]" in text
     assert "[this](#suppfig-b)" in text
-    assert "@supptbl-c" in text
+    assert "@supptbl-c, @supptbl-d" in text
     assert '[[Section "H"](#sec-h)]' in text
     assert '[Section "H" in the HTML edition]' in text
     assert "## H {#sec-h .unnumbered}" in text
     assert 'supptbl-cap="C' in text
+    assert re.search(r"::: \{#supptbl-d\}\s+a\s+-+\s+b\s+D\s+:::", text)
     kinds = json.loads(printed(source, "json"))["meta"]["crossref"]["c"]["custom"]["c"]
     assert sorted(kind["c"]["key"]["c"] for kind in kinds) == ["suppfig", "supptbl"]
 
