@@ -128,7 +128,8 @@ def test_what_the_page_shows_alone_is_counted_apart():
     only = '::: {.content-visible when-format="html"}\n## H {#sec-h}\n\n::: {#fig-b}\nPicture\n\nB\n:::\n:::\n'
     cells = "| a |\n|---|\n| b |\n"
     table = f'::: {{.more}}\n::: {{.cell #tbl-c tbl-cap="C"}}\n{cells}:::\n\n{cells}\n: D {{#tbl-d}}\n:::\n'
-    source = f"---\nroofwright:\n  pdf: full\n---\n\n@fig-b, [this](#fig-b), @Tbl-c, @tbl-d, @sec-h.\n\n{MORE}\n{only}\n{table}"
+    references = "@fig-b, [this](#fig-b), @Tbl-c, @tbl-d, @sec-h."
+    source = f"---\nroofwright:\n  pdf: full\n---\n\n{references}\n\n{MORE}\n{only}\n{table}"
     text = printed(source)
     assert "[Figure S2 in the HTML edition]" in text
     assert "[this](#suppfig-b)" in text
