@@ -37,8 +37,8 @@ class PrintedRatios(Facts):
     highest: Value  #: the highest ratio of forward to backward
 
 
-class Timings(Facts):
-    """Timings of networks that others published."""
+class TimedElsewhere(Facts):
+    """TimedElsewhere of networks that others published."""
 
     all: Value  #: their number
     timm: Value  #: those of timm's benchmark results
@@ -55,7 +55,7 @@ class PublishedFacts(Facts):
     machine: Name  #: the machine of our timings
     causes: Causes
     ratios: PrintedRatios
-    timings: Timings
+    timings: TimedElsewhere
 
 
 def of(paper: Paper) -> PublishedFacts:
@@ -87,6 +87,6 @@ def _ratios(paper: Paper) -> PrintedRatios:
     return PrintedRatios(exact(next(iter(lowest), None), "%"), exact(next(reversed(highest), None)))
 
 
-def _timings(paper: Paper) -> Timings:
+def _timings(paper: Paper) -> TimedElsewhere:
     rows = paper.published.timings
-    return Timings(*(count_of(len(each) or None, "timings") for each in (rows, matching(rows, source=TIMM))))
+    return TimedElsewhere(*(count_of(len(each) or None, "timings") for each in (rows, matching(rows, source=TIMM))))
