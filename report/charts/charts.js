@@ -49,6 +49,14 @@ function textWidth(text) {
   return ruler.measureText(text).width;
 }
 
+// Breaks a title between words into lines of a width, so that a narrow panel needs no more room than its axis.
+function lines(title, width) {
+  return title.split(" ").reduce((found, word) => {
+    const longer = `${found.at(-1)} ${word}`;
+    return found.length && textWidth(longer) <= width ? [...found.slice(0, -1), longer] : [...found, word];
+  }, []);
+}
+
 // Keeps the names of points that have room where a panel is `share` of its width: each at its place, or nearer its point.
 // The narrower the panel, the more room there is between two names.
 function thinned(rows, share, width) {
@@ -97,6 +105,7 @@ function narrowed(specification, columns, width, room) {
         if (channel.type === "quantitative") delete channel.axis.ticks;
         channel.title = channel.axis.description || null;
       }
+      if (typeof encoding.x?.title === "string") encoding.x.title = lines(encoding.x.title, panel.width + 40); // and its ends
       for (const channel of [encoding.color, encoding.shape]) {
         if (!room && channel) channel.legend = null;
         if (!channel?.legend) continue;
@@ -195,7 +204,7 @@ function csvCell(value) {
 // Made here, so that the page holds the data once and has no dead link where no script runs.
 function linkToData(element, specification) {
   const link = document.createElement("a");
-  const name = element.closest("[id^=fig-]")?.id ?? specification.name;
+  const name = element.closest("[id^=fig-], [id^=suppfig-]")?.id.replace("supp", "") ?? specification.name; // as in the chapter
   link.className = "chart-data";
   link.textContent = "data";
   link.setAttribute("aria-label", `Data of ${name} as CSV`);

@@ -10,7 +10,8 @@
 -- Stops with a sentence on standard error, whose first quotation are words of the document that tell the place.
 
 local stringify = pandoc.utils.stringify
-local NAMES = { fig = "Figure", tbl = "Table", sec = "Section", eq = "Equation" }
+-- What stands before the number of each kind of label. `crossref: custom:` has more kinds, as in Quarto.
+local NAMES = { fig = "Figure\u{a0}", tbl = "Table\u{a0}", sec = "Section\u{a0}", eq = "Equation\u{a0}" }
 -- What means something to Quarto and nothing here
 local UNKNOWN =
   pandoc.List({ "^callout%-", "^panel%-", "^column", "^content%-", "^layout", "^aside$", "^proof$", "^theorem$" })
@@ -97,7 +98,7 @@ local function arranged(blocks, edition, is_numbered)
   local function next_number(label)
     local kind = label:match("^%a+")
     counts[kind] = (counts[kind] or 0) + 1
-    said[label] = NAMES[kind] .. "\u{a0}" .. counts[kind]
+    said[label] = NAMES[kind] .. counts[kind]
     return tostring(counts[kind])
   end
 
@@ -121,12 +122,12 @@ local function arranged(blocks, edition, is_numbered)
       header.content:insert(1, pandoc.Span(number, { class = "header-section-number" }))
       header.content:insert(2, pandoc.Space())
     end
-    if number and header.identifier:find("^sec%-") then said[header.identifier] = NAMES.sec .. "\u{a0}" .. number end
+    if number and header.identifier:find("^sec%-") then said[header.identifier] = NAMES.sec .. number end
     return header
   end
 
   function filter.Table(element)
-    if element.identifier:find("^tbl%-") then
+    if element.identifier:find("^%a*tbl%-") then
       local inlines = pandoc.utils.blocks_to_inlines(element.caption.long)
       element.caption = numbered_caption(element.identifier, inlines)
     end
@@ -139,7 +140,7 @@ local function arranged(blocks, edition, is_numbered)
     local caption = content:remove()
     if not caption or caption.t ~= "Para" then fail("'#" .. label .. "' needs its caption as the last paragraph") end
     local tables = content:filter(function(block) return block.t == "Table" end)
-    if label:find("^fig%-") or #tables == 0 then
+    if label:find("^%a*fig%-") or #tables == 0 then
       return pandoc.Figure(content, numbered_caption(label, caption.content), { label })
     end
     tables[1].identifier, tables[1].caption = label, { long = { pandoc.Plain(caption.content) } }
@@ -159,7 +160,7 @@ local function arranged(blocks, edition, is_numbered)
   function filter.Div(div)
     local shown = filter.Span(div)
     if shown then return shown, false end
-    if div.identifier:find("^fig%-") or div.identifier:find("^tbl%-") then return float(div) end
+    if div.identifier:find("^%a*fig%-") or div.identifier:find("^%a*tbl%-") then return float(div) end
     check(div)
   end
 
@@ -269,6 +270,10 @@ for _, path in ipairs(job.filters) do document = pandoc.utils.run_lua_filter(doc
 document.meta.bibliography = job.bibliography
 document.meta["by-author"] = by_author(document.meta.author)
 document.meta.author = document.meta["by-author"]:map(function(author) return author.name.literal end)
+for _, kind in ipairs((document.meta.crossref or {}).custom or {}) do
+  local space = kind["space-before-numbering"] == false and "" or "\u{a0}"
+  NAMES[stringify(kind.key)] = stringify(kind["reference-prefix"]) .. space
+end
 for _, edition in ipairs(job.editions) do
   local blocks, said = arranged(document.blocks, edition.format, job.numbered)
   local options = pandoc.WriterOptions({

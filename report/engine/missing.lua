@@ -9,6 +9,8 @@
 --    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters, the first
 --    of them in a div of class `first-gaps` as well, where those that need a GPU or a file come last.
 -- 5. `::: {.more}` is printed in the HTML alone, folded; with `roofwright: pdf: full` in both.
+-- 6. Figures and tables of `.more`, and what else only the page shows, are counted apart: Figure S1, Table S1. Headings
+--    there have no number. So both formats have one numbering.
 
 local stringify = pandoc.utils.stringify
 local FIRST = 3 -- commands in a div of class `first-gaps`
@@ -16,9 +18,13 @@ local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" 
 local HTML_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" })
 local PDF_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "typst" })
 
+-- Of the kinds of labels, those of what is counted apart.
+local APART = { fig = "suppfig", tbl = "supptbl" }
+
 local meta, ours = {}, {} -- of the document, and what stands there under `roofwright`
 local commands = pandoc.List({}) -- that measure what is missing, each once
 local lost, named = {}, {} -- labels of what is not printed, and those that texts refer to
+local apart, counts = {}, {} -- by its label, what is counted apart; their numbers by kind
 local is_losing = false -- whether a text read before refers to something newly lost
 local is_selection = false -- whether chapters are chosen
 
@@ -193,6 +199,59 @@ end
 
 local function is_html_only(block) return block.t == "Div" and block.attributes["when-format"] == "html" end
 
+-- Takes the number from a heading that only the page shows.
+local function unnumbered(header)
+  if not has_class(header, "unnumbered") then header.classes:insert("unnumbered") end
+  apart[header.identifier] = { words = "Section “" .. stringify(header) .. "”" }
+  return header
+end
+
+-- Gives a figure or table that is counted apart its label.
+local function relabelled(div)
+  local kind, name = div.identifier:match("^(%a+)(%-.+)$")
+  local key = APART[kind]
+  if not key then return nil end
+  counts[kind] = (counts[kind] or 0) + 1
+  apart[div.identifier] = { label = key .. name, words = KINDS[kind] .. " S" .. counts[kind] }
+  local given = div.attributes
+  div.identifier, given[key .. "-cap"], given[kind .. "-cap"] = key .. name, given[kind .. "-cap"], nil
+  return div
+end
+
+-- Returns a table with a label as a div that is counted apart. Quarto leaves the label in the caption.
+local function relabelled_table(element)
+  local caption = pandoc.utils.blocks_to_inlines(element.caption.long)
+  local label, last = element.identifier, caption[#caption]
+  local written = last and last.t == "Str" and last.text:match("^{#(.+)}$")
+  if written then
+    caption:remove()
+    label = written
+  end
+  if not label:find("^tbl%-") then return nil, false end
+  element.identifier, element.caption = "", { long = {} }
+  return relabelled(pandoc.Div({ element, pandoc.Para(caption) }, { label })), false
+end
+
+local function counted_apart(block)
+  if not has_class(block, "more") and not is_html_only(block) then return block end
+  return block:walk({ traverse = "topdown", Div = relabelled, Table = relabelled_table, Header = unnumbered })
+end
+
+-- Tells Quarto of the kinds that are counted apart, and the embedded engine.
+local function with_kinds(settings)
+  settings.custom = pandoc.List(settings.custom or {})
+  for kind, key in pairs(APART) do
+    settings.custom:insert({
+      kind = "float",
+      key = key,
+      ["reference-prefix"] = KINDS[kind] .. " S",
+      ["space-before-numbering"] = false,
+      ["caption-location"] = kind == "tbl" and "top" or "bottom",
+    })
+  end
+  return settings
+end
+
 -- Fills the list of commands. A cell that failed has left its traceback under Quarto (`execute: error: true`): a
 -- sentence takes its place.
 local function printed(div)
@@ -222,32 +281,44 @@ local function with_words(blocks)
   local known, page_only = (is_selection or has_failed) and labels(blocks), labels(blocks:filter(is_html_only))
   -- Returns a reference, or what stands for it: these words, else the kind of what it refers to, and the reason.
   local function referred(reference, label, words)
-    local kind, name = kind_of(label), label:match("%-(.+)$")
+    local kind, name, other = kind_of(label), label:match("%-(.+)$"), apart[label] or {}
+    local target = other.label or label
     local reason = lost[label] and "[without data]"
-      or is_selection and kind and not known[label] and "“" .. name .. "” [not in this selection]"
-      or has_failed and (kind == "Figure" or kind == "Table") and not known[label] and "[could not be computed]"
-      or page_only[label] and "in the HTML edition"
+      or is_selection and kind and not known[target] and "“" .. name .. "” [not in this selection]"
+      or has_failed and (kind == "Figure" or kind == "Table") and not known[target] and "[could not be computed]"
+      or page_only[target] and "in the HTML edition"
     if not reason then return reference, false end
-    words = words or pandoc.Inlines(kind .. " " .. reason)
-    if not page_only[label] then return words, false end
+    words = words or pandoc.Inlines((other.words or kind) .. " " .. reason)
+    if not page_only[target] then return words, false end
     return { pandoc.Span({ reference }, HTML_ONLY), pandoc.Span(words, PDF_ONLY) }, false
   end
   local function cross_reference(cite)
     local label = label_of(cite.citations[1].id)
-    if kind_of(label) and #cite.citations == 1 then return referred(cite, label) end
+    if not kind_of(label) or #cite.citations ~= 1 then return nil end
+    local other = apart[label]
+    if other and not other.label then
+      cite = pandoc.Link(other.words, "#" .. label)
+    elseif other then
+      cite = pandoc.Cite({ pandoc.Str("@" .. other.label) }, { pandoc.Citation(other.label, "AuthorInText") })
+    end
+    return referred(cite, label)
   end
   local function unmarked_link(link)
     if not link.target:find("^#") then return nil end
     link.content:remove()
-    return referred(link, link.target:sub(2), link.content)
+    local label = link.target:sub(2)
+    link.target = "#" .. ((apart[label] or {}).label or label)
+    return referred(link, label, link.content)
   end
   local function unmarked(span) return has_class(span, "missing") and pandoc.Str("–") or nil end
   -- Quarto gives a table's caption as the text of an attribute, and reads it only after this filter.
   local function captioned(div)
-    local caption = div.attributes["tbl-cap"]
-    if caption then
-      local words = pandoc.read(caption).blocks:walk({ Cite = cross_reference, traverse = "topdown" })
-      div.attributes["tbl-cap"] = pandoc.write(pandoc.Pandoc(words), "markdown", { wrap_text = "none" })
+    for _, name in ipairs({ "tbl-cap", APART.tbl .. "-cap" }) do
+      local caption = div.attributes[name]
+      if caption then
+        local words = pandoc.read(caption).blocks:walk({ Cite = cross_reference, traverse = "topdown" })
+        div.attributes[name] = pandoc.write(pandoc.Pandoc(words), "markdown", { wrap_text = "none" })
+      end
     end
     return printed(div)
   end
@@ -265,8 +336,11 @@ function Pandoc(document)
   until not is_losing
   -- A heading above what only the page shows stands there alone.
   local function is_in_both(block) return not is_html_only(block) end
-  local function on_the_page(block) return pandoc.Div({ block }, HTML_ONLY) end
-  blocks = replace_bare_headings(blocks:map(folded), is_in_both, on_the_page)
+  local function on_the_page(block)
+    return pandoc.Div({ block.t == "Header" and unnumbered(block) or block }, HTML_ONLY)
+  end
+  blocks = replace_bare_headings(blocks:map(counted_apart):map(folded), is_in_both, on_the_page)
   document.blocks = with_words(blocks)
+  document.meta.crossref = with_kinds(meta.crossref or {})
   return document
 end

@@ -110,7 +110,7 @@ def test_the_page_has_the_shape_of_a_paper(html):
     assert complaints(html) == []
 
 
-FOOT = 20 / 25.4 * 72
+FOOT = 18 / 25.4 * 72
 """The lower margin of a page in points (_quarto.yml)."""
 PICTURES = (pypdfium2.raw.FPDF_PAGEOBJ_IMAGE, pypdfium2.raw.FPDF_PAGEOBJ_FORM)
 
@@ -134,6 +134,22 @@ def pdf_complaints(document):
 
 def test_the_pdf_has_the_shape_of_a_paper(rendered):
     assert pdf_complaints(pypdfium2.PdfDocument(rendered / "paper.pdf")) == []
+
+
+CAPTION = re.compile(r"(?m)^\s*((?:Figure|Table)\s(S?)\d+):")
+
+
+def test_both_formats_have_one_numbering(html, rendered):
+    """Of figures, tables and sections. What the page shows alone is counted apart, and the PDF says where it is."""
+    page, document = Page(html).root, pypdfium2.PdfDocument(rendered / "paper.pdf")
+    texts = [sheet.get_textpage().get_text_bounded() for sheet in document]
+    captions = [CAPTION.match(caption.text()) for caption in page.all("figcaption")]
+    shown = sorted(" ".join(each[1].split()) for each in captions if each and not each[2])
+    assert sorted(" ".join(each[1].split()) for text in texts for each in CAPTION.finditer(text)) == shown
+    headings = {" ".join(each.text().split()) for level in "123" for each in page.all(f"h{level}")}
+    assert {" ".join(each.get_title().split()) for each in document.get_toc()} - headings == set()
+    apart = re.findall(r"(?:Figure|Table) S\d+(?!\d)(?! in the HTML)", " ".join(" ".join(texts).split()))
+    assert apart == []
 
 
 def test_every_number_of_the_page_is_a_fact_that_occurs_once(html):

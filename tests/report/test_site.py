@@ -51,7 +51,7 @@ def test_every_figure_is_drawn_and_links_to_its_data(desktop):
     assert sum(chart.locator("g.mark-text.role-mark text").count() for chart in charts.all()) > 100
     assert [overlap for chart in charts.all() for overlap in chart.evaluate(OVERLAPS)] == []
     files = desktop.page.eval_on_selector_all(
-        "figure[id^=fig-] a.chart-data[href^=blob]", "links => links.map(link => link.download)"
+        ":is([id^=fig-], [id^=suppfig-]) a.chart-data[href^=blob]", "links => links.map(link => link.download)"
     )
     assert len(set(files)) == len(files) == declared
     assert all(re.fullmatch(r"fig-[\w-]+\.csv", file) for file in files)
@@ -140,7 +140,7 @@ def test_an_axis_without_a_name_has_no_numbers_when_narrow(phone):
     """The labels of a network's layers, in their order, are shares."""
     phone.wait_for_charts()
     phone.page.evaluate("() => document.querySelectorAll('details.more').forEach(each => { each.open = true; })")
-    labels = phone.page.locator("#fig-training-strip .role-axis-label text")
+    labels = phone.page.locator("#suppfig-training-strip .role-axis-label text")
     labels.first.wait_for()
     assert {label[-1] for label in labels.all_text_contents()} == {"%"}
 
@@ -167,7 +167,7 @@ def test_figures_keep_their_contrast_in_the_dark(reader):
 def test_the_network_of_a_figure_can_be_chosen(reader):
     reader.wait_for_charts()
     reader.page.evaluate("() => document.querySelectorAll('details').forEach(each => { each.open = true; })")
-    strips = reader.page.locator("#fig-training-strip")
+    strips = reader.page.locator("#suppfig-training-strip")
     before = strips.locator("svg.marks").first.inner_html()
     names = strips.locator("select[name=network] option").all_text_contents()
     strips.locator("select[name=network]").select_option(names[-1])

@@ -14,7 +14,7 @@ PAGE_ONLY = ("details", "#fig-chooser")
 """What stands in the page alone."""
 
 MARGIN = {"left": 20, "right": 20}
-"""Of a page in millimetres (_quarto.yml)."""
+"""Of a page in millimetres: what the margin of notes leaves white (_quarto.yml, report/engine/style.typ)."""
 
 POINTS = 72 / 25.4
 """In a millimetre."""
@@ -52,6 +52,7 @@ def test_nothing_runs_over_the_margin_or_into_the_next_cell(pdf):
         left, right = MARGIN["left"] * POINTS, page.get_width() - MARGIN["right"] * POINTS
         # punctuation may hang over by a hair
         outside = text.get_text_bounded(right=left - 3) + text.get_text_bounded(left=right + 3)
+        outside += text.get_text_bounded(bottom=page.get_height() - 15 * POINTS) + text.get_text_bounded(top=7 * POINTS)
         over += [(number + 1, outside)] if outside.strip() else []
         lines = {}
         for at in range(text.count_rects()):

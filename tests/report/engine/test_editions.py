@@ -93,3 +93,16 @@ def test_columns_of_a_wide_table_have_widths_in_the_paper_alone(made):
     assert re.search(r"columns: \(25\.\d*%, 7\d\.\d*%\)", made(table, "typst"))
     assert "width" not in made(table)
     assert "%" not in made(table.replace("-" * 120, "-" * 60), "typst")
+
+
+@pytest.mark.parametrize("edition", ["html", "typst"])
+def test_a_kind_of_the_metadata_has_numbers_of_its_own(made, edition):
+    """As in Quarto: `space-before-numbering` is true unless it is set."""
+    kinds = "---\ncrossref:\n  custom:\n  - {key: suppfig, reference-prefix: Figure S, space-before-numbering: false}\n"
+    kinds += "  - {key: supptbl, reference-prefix: Extra}\n---\n\n"
+    table = "::: {#supptbl-a}\n| a |\n|---|\n| b |\n\nCells\n:::\n\n"
+    figures = FIGURE + FIGURE.replace("#fig", "#suppfig")
+    text = made(f"{kinds}{figures}{table}See @fig-a, @suppfig-a, @supptbl-a.", edition)
+    text = words(text) if edition == "html" else re.sub(r"#link\(<[\w-]+>\)\[(.*?)\]", r"\1", text.replace("~", " "))
+    for said in ("Figure 1: Caption", "Figure S1: Caption", "Extra 1: Cells", "See Figure 1, Figure S1, Extra 1."):
+        assert said in text

@@ -1,5 +1,6 @@
 """The chapters' filter on small documents, as plain text or HTML."""
 
+import json
 import re
 
 import pytest
@@ -127,11 +128,31 @@ def test_what_is_for_the_page_alone_is_folded():
     places = [html.index(part) for part in ("shows it", fold, "Caption", "</details>", "C</h1>")]
     assert places == sorted(places)
     text = printed(MORE)
-    assert text.count(r'[Figure in the HTML edition]{.content-visible when-format="typst"}') == 3
-    assert f"({'[@fig-m]'}{{.content-visible" in text
+    assert text.count(r'[Figure S1 in the HTML edition]{.content-visible when-format="typst"}') == 3
+    assert f"({'[@suppfig-m]'}{{.content-visible" in text
     full = printed(f"---\nroofwright:\n  pdf: full\n---\n\n{MORE}")
     assert "content-visible" not in full
-    assert "@fig-m shows it" in full
+    assert "@suppfig-m shows it" in full
+
+
+def test_what_the_page_shows_alone_is_counted_apart():
+    """In the order of the document, figures and tables each, also where the PDF has all; Quarto learns of the kinds."""
+    only = '::: {.content-visible when-format="html"}\n## H {#sec-h}\n\n::: {#fig-b}\nPicture\n\nB\n:::\n:::\n'
+    cells = "| a |\n|---|\n| b |\n"
+    table = f'::: {{.more}}\n::: {{.cell #tbl-c tbl-cap="C"}}\n{cells}:::\n\n{cells}\n: D {{#tbl-d}}\n:::\n'
+    references = "@fig-b, [this](#fig-b), @Tbl-c, @tbl-d, @sec-h."
+    source = f"---\nroofwright:\n  pdf: full\n---\n\n{references}\n\n{MORE}\n{only}\n{table}"
+    text = printed(source)
+    assert "[Figure S2 in the HTML edition]" in text
+    assert "[this](#suppfig-b)" in text
+    assert "@supptbl-c, @supptbl-d" in text
+    assert '[[Section "H"](#sec-h)]' in text
+    assert '[Section "H" in the HTML edition]' in text
+    assert "## H {#sec-h .unnumbered}" in text
+    assert 'supptbl-cap="C' in text
+    assert re.search(r"::: \{#supptbl-d\}\s+a\s+-+\s+b\s+D\s+:::", text)
+    kinds = json.loads(printed(source, "json"))["meta"]["crossref"]["c"]["custom"]["c"]
+    assert sorted(kind["c"]["key"]["c"] for kind in kinds) == ["suppfig", "supptbl"]
 
 
 def test_a_caption_in_quartos_attribute_has_words_too():
@@ -139,15 +160,15 @@ def test_a_caption_in_quartos_attribute_has_words_too():
     cell = '::: {.cell #tbl-a tbl-cap="Of @sec-c: @fig-gone and @fig-m \\\\*"}\n| a |\n|---|\n| b |\n:::\n'
     text = printed(f"{GONE}\n{MORE}\n{cell}", "native")
     caption = re.search(r'"tbl-cap"\s*,\s*"((?:[^"\\]|\\.)*)"', text)[1].encode().decode("unicode_escape")
-    only = '[@fig-m]{.content-visible when-format="html"}'
-    instead = '[Figure in the HTML edition]{.content-visible when-format="typst"}'
+    only = '[@suppfig-m]{.content-visible when-format="html"}'
+    instead = '[Figure S1 in the HTML edition]{.content-visible when-format="typst"}'
     assert caption.strip() == rf"Of @sec-c: Figure \[without data\] and {only}{instead} \*"
 
 
 def test_a_heading_above_what_is_for_the_page_alone_is_too():
     only = '::: {.content-visible when-format="html"}\nText\n:::\n'
     text = printed(f"# A\n\n[There](#sec-b).\n\n## B {{#sec-b}}\n\n{only}\n## C\n\nMore")
-    heading = '::: {.content-visible when-format="html"}\n## B {#sec-b}\n:::'
+    heading = '::: {.content-visible when-format="html"}\n## B {#sec-b .unnumbered}\n:::'
     assert heading in text
     link = '[[There](#sec-b)]{.content-visible when-format="html"}[There]{.content-visible when-format="typst"}'
     assert text.startswith(f"# A\n\n{link}.")

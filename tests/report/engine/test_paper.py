@@ -99,3 +99,48 @@ def test_a_reference_to_an_unnumbered_section_has_its_title(numbering, printed):
     text = f"#set heading(numbering: {numbering})\n= The title <sec-a>\n\nSee #ref(<sec-a>, supplement: [Section])."
     (page,) = pypdfium2.PdfDocument(typeset(text, format="pdf"))
     assert printed in page.get_textpage().get_text_bounded().replace("\u00a0", " ")
+
+
+PAGE = "#set page(width: 400pt, height: 300pt, margin: (left: 20pt, right: 180pt, y: 20pt))\n"
+"""A text column of 200 pt, and a margin of 46 mm (130 pt) after a gutter of 6 mm (17 pt): it begins at 237 pt."""
+
+
+def boxes(text, *words):
+    """Return the boxes (left, bottom, right, top) of words on the first page, in points."""
+    page = pypdfium2.PdfDocument(typeset(text, format="pdf"))[0].get_textpage()
+    found = [page.search(word).get_next() for word in words]
+    return [page.get_charbox(at) for at, _ in found]
+
+
+def test_notes_stand_in_the_margin_and_not_upon_one_another_or_a_wide_figure():
+    figure = (
+        "#figure(rect(width: 300pt, height: 60pt)[wide], kind: image, supplement: none, placement: none)<fig-overview>"
+    )
+    notes = '#reference[first #v(30pt) end]\n\nafter\n\n#boxed("callout-tip")[second][rule]\n'
+    text, wide, first, end, second = boxes(
+        f"{PAGE}{figure}\n\ntext\n\n{notes}", "text", "wide", "first", "end", "second"
+    )
+    assert text[0] < 30
+    assert min(first[0], end[0], second[0]) > 237
+    assert wide[1] > first[3] > end[3] > second[3]
+    assert end[1] - second[3] > 5  # points between the notes
+    # Without the margin they stand in the text
+    first, second = boxes(f"#set page(width: 400pt, height: 300pt, margin: 20pt)\n{notes}", "first", "second")
+    assert max(first[0], second[0]) < 60
+
+
+@pytest.mark.parametrize(("width", "is_beside"), [(150, True), (250, False)])
+def test_a_narrow_figure_has_its_caption_in_the_margin(width, is_beside):
+    figure = f"#figure(rect(width: {width}pt, height: 60pt)[drawn], kind: image, supplement: none, caption: [said])"
+    drawn, said = boxes(f"{PAGE}{figure}", "drawn", "said")
+    assert (said[0] > 237) == is_beside
+    assert drawn[1] > said[1]  # level with the figure's foot, or below it
+
+
+def test_a_heading_goes_to_the_next_page_with_the_table_that_has_no_room():
+    """Of 260 pt the text leaves 60; the caption of three lines and the first four rows are higher."""
+    rows = "".join(f"[r{row}], [a #linebreak() b], " for row in range(8))
+    table = f"align(center)[#table(columns: 2, align: (left,right,), table.header([A], [B],), table.hline(), {rows})]"
+    figure = f"#figure({table}, kind: table, supplement: none, caption: [{'caption ' * 30}])"
+    pdf = pypdfium2.PdfDocument(typeset(f"{PAGE}#block(height: 200pt)\n= Title\n{figure}", format="pdf"))
+    assert ["Title" in sheet.get_textpage().get_text_bounded() for sheet in pdf][:2] == [False, True]
