@@ -128,15 +128,10 @@ def _shares(timed: Timed) -> dict[str, Found]:
         (timed.compiled.device == timed.device) & (timed.compiled.computed == best.computed.iloc[0])
     ]
     low, high = (best.layers_s / best.latency_s).groupby(models).median().quantile([0.1, 0.9])
-    large = [rows for rows in timed.gpus.values() if rows.model.nunique() >= MANY]
-    on_large = {bound: [typical(rows[bound] / rows.latency_s, rows.model).number for rows in large]
-                for bound in ("whole_s", "layers_s")}  # fmt: skip
     numbers = {
         "bound.timings.timings": len(timed.all),
         "bound.timings.networks": timed.all.model.nunique(), "bound.timings.devices": timed.all.device.nunique(),
         "bound.shares.networks": models.nunique(), "bound.shares.low": low, "bound.shares.high": high,
-        "bound.devices.most_whole": max(on_large["whole_s"]), "bound.devices.least_layers": min(on_large["layers_s"]),
-        "bound.devices.most_layers": max(on_large["layers_s"]),
     }  # fmt: skip
     return {key: Found(float(number)) for key, number in numbers.items()} | {
         "bound.shares.peak": typical(best.peak_share, models),
@@ -171,6 +166,8 @@ def _changes(timed: Timed) -> dict[str, Found]:
             f"bound.{name}.networks": Found(pairs.model.nunique()),
             f"bound.{name}.peak": Found(row.peak_other / row.peak),
             f"bound.{name}.bandwidth": Found(row.bandwidth_other / row.bandwidth),
+            f"bound.{name}.older_share": typical(pairs.layers_s / pairs.latency_s, pairs.model),
+            f"bound.{name}.newer_share": typical(pairs.layers_s_other / pairs.latency_s_other, pairs.model),
             f"bound.{name}.speed": median_of(gains(pairs)),
             f"bound.{name}.whole": median_of(gains(pairs, "whole_s")),
             f"bound.{name}.layers": median_of(gains(pairs, "layers_s")),
@@ -188,27 +185,32 @@ def _changes(timed: Timed) -> dict[str, Found]:
     over = paired(timed.eager[timed.eager.device == newer], here, "device", "compiler")
     return found | {
         "cause.fused.least": median_of(gained[rest <= rest.quantile(0.25)]),
-        "cause.fused.most": median_of(gained[rest >= rest.quantile(0.75)]),
+        "cause.fused.rest": median_of(gained[rest > rest.quantile(0.25)]),
         "cause.together.both": median_of(gains(paired(timed.best, there, "device", "compiler"))),
         "cause.together.over_next": median_of(gains(over)),
     }
 
 
 def _puzzle(timed: Timed) -> dict[str, Found]:
-    rows = timed.all[(timed.all.phase == "inference") & (timed.all.compiler == "") & (timed.all.layout == "contiguous")]
+    rows = timed.rows[(timed.rows.compiler == "") & (timed.rows.layout == "contiguous")]
+    rows = rows[rows.computed == "fp16"]
     rows = rows.assign(version=rows.torch.map(version)).sort_values("version", kind="stable")
     found = []
     for light, heavy in (("mobilenet_v2", "resnet18"), (LIGHT, HEAVY)):
         both = (rows[rows.model == model].assign(model="") for model in (heavy, light))
         found.append(paired(*both))
-    pairs = pd.concat(found).sort_values("version", kind="stable").drop_duplicates(["device", "computed"], keep="last")
-    ratios = (pairs.latency_s_other / pairs.latency_s).groupby(pairs.computed)
-    sixteen, double = ratios.get_group("fp16"), ratios.get_group("fp64")
+    pairs = pd.concat(found).sort_values("version", kind="stable").drop_duplicates("device", keep="last")
+    ratios = pairs.latency_s_other / pairs.latency_s
+    shares = pairs.layers_byte_other / pairs.bandwidth / pairs.latency_s_other
+    by_bytes, others = ratios[shares > 0.5], shares[shares <= 0.5]
     best = timed.best[timed.best.input_size == timed.best.input_size.mode()[0]].set_index("model")
     light, heavy = best.loc[LIGHT], best.loc[HEAVY]
     numbers = {
-        "elsewhere.devices": len(sixteen), "elsewhere.slower": (sixteen > 1).sum(), "elsewhere.least": sixteen.min(),
-        "elsewhere.most": sixteen.max(),
+        "elsewhere.devices": len(ratios), "elsewhere.slower": (ratios > 1).sum(),
+        "elsewhere.by_bytes": len(by_bytes), "elsewhere.least": by_bytes.min(), "elsewhere.most": by_bytes.max(),
+        "elsewhere.batch": pairs.batch[shares > 0.5].min(), "elsewhere.others": len(others),
+        "elsewhere.other_batch": pairs.batch[shares <= 0.5].max(), "elsewhere.least_bytes": others.min(),
+        "elsewhere.most_bytes": others.max(),
         "bounds.peak": light.peak, "bounds.bandwidth": light.bandwidth, "bounds.ridge": light.peak / light.bandwidth,
         "bounds.light": light.input_s, "bounds.heavy": heavy.input_s,
         "bounds.light_intensity": light.flop / light.layers_byte,
@@ -217,8 +219,7 @@ def _puzzle(timed: Timed) -> dict[str, Found]:
         numbers[f"bounds.{name}_arithmetic"] = row.flop / row.peak / row.batch
         numbers[f"bounds.{name}_bytes"] = row.layers_byte / row.bandwidth / row.batch
     return {f"puzzle.{key}": Found(float(number)) for key, number in numbers.items()} | {
-        "puzzle.control.typical": median_of(double),
-        "puzzle.problems.measured": Found(light.input_s / heavy.input_s),
+        "puzzle.problems.measured": Found(light.input_s / heavy.input_s)
     }
 
 

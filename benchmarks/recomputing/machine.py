@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from recomputing.counts import MOBILENET, RESNET, at, usual_rows, workloads
+from recomputing.counts import MOBILENET, RESNET, at, read_chips, usual_rows, workloads
 from recomputing.statistics import Found, median_of, of_cells, of_rounds, quotient, rank_correlation
 
 FULL, LOWER, EAGER, KEPT = "fp32", "bf16", "eager", "kept_memory"
@@ -19,16 +19,17 @@ TIMED = ["machine.csv", "roofs.csv", "runs.csv", "profiles.csv", "hardware_count
 
 
 class Machine:
-    """The machine of a kind ("cpu" or "cuda") that was measured last, in its newest environment."""
+    """The machine of a kind ("cpu" or "cuda") or name that was measured last, in its newest environment."""
 
-    def __init__(self, data: Path, device: str) -> None:
+    def __init__(self, data: Path, device: str, name: str | None = None) -> None:
         tables = {path.parent: pd.read_csv(path) for path in (data / "machines").glob("*/machine.csv")}
         rows = pd.concat([table.assign(folder=folder) for folder, table in tables.items()])
         files = [folder / name for folder in tables for name in TIMED if (folder / name).exists()]
         times = pd.concat([pd.read_csv(path, usecols=["environment_id", "recorded_at"]) for path in files])
         last = times.groupby("environment_id").recorded_at.max()
         rows = rows.assign(measured_at=rows.environment_id.map(last)).sort_values(["measured_at", "recorded_at"])
-        self.environment = at(rows, device=device).iloc[-1]
+        rows = at(rows, device=device) if name is None else at(rows, device=device, name=name)
+        self.environment = rows.iloc[-1]
         self.folder, self.data, self.counted = self.environment.folder, data, workloads(data)
 
     def table(self, name: str) -> pd.DataFrame:
@@ -132,8 +133,37 @@ def facts(data: Path) -> dict[str, Found]:
     machine = Machine(data, "cpu")
     return {
         **_roofs(machine), **_latencies(machine), **_gap(machine), **_remedies(machine), **_training(machine),
-        **_puzzle(machine), **_method(machine), **_gpu(Machine(data, "cuda")),
+        **_puzzle(machine), **_method(machine), **_gpu(Machine(data, "cuda")), **_own(data),
     }  # fmt: skip
+
+
+def _own(data: Path) -> dict[str, Found]:
+    """Return the shares of the datasheet's bound layer by layer on each GPU, the slower memory first."""
+    chips = read_chips(data)
+    names = {alias.strip(): row.chip for row in chips.itertuples() for alias in str(row.alias).split(";")}
+    found = []
+    for name in pd.concat(map(pd.read_csv, (data / "machines").glob("*/machine.csv"))).query("device == 'cuda'").name:
+        chip = at(chips, chip=names.get(name, name))
+        if chip.empty or name in [each[0] for each in found]:
+            continue
+        peaks, bandwidth = chip.groupby("precision").peak_flop_per_s.max(), chip.bandwidth_byte_per_s.max()
+        operators = usual_rows(data / "workload" / "operators.csv")
+        operators = operators[(operators.stage == "inference") & operators.precision.isin([FULL, LOWER])]
+        least_s = np.maximum(operators.flop / operators.precision.map(peaks), operators.byte / bandwidth)
+        least_s = (operators.calls * least_s).groupby([operators.model, operators.batch, operators.precision]).sum()
+        cells = at(Machine(data, "cuda", name).cells, variant=EAGER).merge(
+            least_s.rename("bound_s").reset_index(), on=["model", "batch", "precision"]
+        )
+        ran = cells.groupby("batch").model.nunique()
+        cells = at(cells, batch=ran[2 * ran >= ran.max()].index.max())
+        shares = {key: median_of(of.bound_s / of.number) for key, of in cells.groupby("precision")}
+        found.append((name, bandwidth, shares))
+    found.sort(key=lambda each: each[1])
+    return {
+        f"bound.own_{place}.{key}": shares[precision]
+        for place, (_, _, shares) in zip(("first", "second"), found, strict=False)
+        for key, precision in (("base", FULL), ("lower", LOWER))
+    }
 
 
 def _gpu(machine: Machine) -> dict[str, Found]:

@@ -30,7 +30,8 @@ RULES = {
 """Limits of the program's own that the text names."""
 
 PAIRED = (
-    "cause.memory.", "bound.own.", "cause.host.base.", "cause.host.launched.", "cause.host.compiled.",
+    "cause.memory.", "bound.own_first.", "bound.own_second.",
+    "cause.host.base.", "cause.host.launched.", "cause.host.compiled.",
     "cause.host.lowered.", "cause.interventions.", "energy.", "cause.graph.",
 )  # fmt: skip
 """Of two GPUs, two precisions, compiled or captured networks, joules; the world has none: test_memory and others."""

@@ -197,7 +197,7 @@ def test_every_claim_is_true_and_every_condition_exists(reference):
 
 STATED = """\
 puzzle.elsewhere.slower.number == puzzle.elsewhere.devices.number
-puzzle.control.typical.below(1)
+puzzle.elsewhere.by_bytes.number < puzzle.elsewhere.devices.number and puzzle.elsewhere.batch.number >= 1000
 puzzle.problems.measured.number > 1
 training.gpus.fp32.above(3) and training.gpus.fp16.above(3)
 round(training.counters.network_read.number, 3) == 0.998 and training.counters.network_written.number < 0.1
@@ -207,10 +207,13 @@ bound.first.bandwidth.number < 1.1 < bound.first.peak.number
 bound.first.speed.below(bound.first.peak.number)
 bound.second.bandwidth.number > bound.second.peak.number
 bound.second.layers.above(bound.second.speed.high)
-bound.second.newer.text == bound.devices.least_layers.name
+bound.second.newer_share.below(bound.second.older_share.low)
+bound.own_first.lower.below(bound.own_first.base.low)
+bound.own_first.base.number > bound.own_second.base.number
+bound.own_first.lower.number > bound.own_second.lower.number
 cause.compiled.speed.above(bound.second.speed.high)
 cause.together.over_next.above(1)
-cause.fused.most.above(cause.fused.least.high)
+cause.fused.rest.above(cause.fused.least.high)
 cause.traces.video.kernels.number < 1 < cause.traces.video.linear.number
 cause.traces.video.softmax_roof.number < 0.5
 cause.traces.images.step.number < 1 < cause.traces.images.kernels.number

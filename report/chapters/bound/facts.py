@@ -1,12 +1,13 @@
 """The numbers of the chapter on the bound: its share of the time on every GPU, and its promise of another card."""
 
-from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pandas as pd
 
+from measure.domain.names import model_name
 from measure.domain.statistics import FEWEST_MODELS
-from measure.domain.words import PRODUCT_KINDS
+from measure.domain.words import INFERENCE, PRODUCT_KINDS
 from report.facts import Facts, missing, sourced
 from report.options import gpu_command
 from report.paper import BASE_PRECISION, Paper, published
@@ -14,9 +15,11 @@ from report.paper.cells import layered_s
 from report.paper.chips import datasheet, roof_of, short_name
 from report.paper.frames import matching
 from report.paper.published import COMPILED, BestTimed, name_in, network_name, share, typical
-from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
+from report.stats.value import NOTHING, Name, Source, Value, count_of, exact, extremes, median_of
 
 EXAMPLE = "timm:resnet50"  # the network of the calculation
+LARGE = 64  # inputs in a large batch
+OWN = "Roofwright"  # who timed the GPUs and processors of this program
 
 
 class Timings(Facts):
@@ -42,25 +45,35 @@ class GpuShares(Facts):
     compiled: Value  #: Share of the roofline drawn layer by layer with torch.compile.
 
 
-class Devices(Facts):
-    """The same shares on all GPUs with a whole library timed."""
+class Everywhere(Facts):
+    """The median share of the layer-by-layer bound on every device: those of others, and those of this program."""
 
-    most_whole: Value  #: The highest typical share of the roofline of the whole network, with its GPU.
-    least_layers: Value  #: The lowest typical share of the roofline drawn layer by layer, with its GPU.
-    most_layers: Value  #: The highest typical share of the roofline drawn layer by layer, with its GPU.
+    devices: Value  #: Devices with the share known, at one precision or two.
+    least: Value  #: The lowest median share, with its device, precision and batch size.
+    most: Value  #: The highest median share, with its device, precision and batch size.
+    batch: Value  #: The least batch size that is called large.
+    large: Value  #: Devices that ran large batches.
+    large_least: Value  #: The lowest median share in large batches, with its device, precision and batch size.
+    processor: Value  #: The median share on a processor under its measured roof, with its name.
 
 
-class OwnGpus(Facts):
-    """The typical share of the roofline drawn layer by layer on the GPUs that this program timed, by datasheets.
+class OwnGpu(Facts):
+    """A GPU that this program timed: the median share of the layer-by-layer bound in eager mode, by its datasheet."""
 
-    In eager mode, at the largest batch that most networks ran, at fp32 and at the lower precision.
-    """
-
-    devices: Value  #: GPUs that this program timed.
-    networks: Value  #: Networks timed on each, at least.
+    device: Name  #: The GPU.
+    networks: Value  #: Networks timed.
     batch: Value  #: The largest batch size that half of the networks ran.
-    least: Value  #: The lowest typical share of the roofline layer by layer, with its GPU and precision.
-    most: Value  #: The highest typical share of the roofline layer by layer, with its GPU and precision.
+    precision: Name  #: The lower precision.
+    base: Value  #: Least time layer by layer over the measured time, at fp32.
+    lower: Value  #: Least time layer by layer over the measured time, at the lower precision.
+
+
+class ByKind(Facts):
+    """The bound by kinds of layer over the bound by operators, for networks counted both ways."""
+
+    networks: Value  #: Networks counted both ways.
+    typical: Value  #: The median ratio, on the GPU with the most networks timed and in the largest batch.
+    least: Value  #: The least ratio, with its network.
 
 
 class GpuPair(Facts):
@@ -71,6 +84,8 @@ class GpuPair(Facts):
     networks: Value  #: Networks timed on both.
     peak: Value  #: The newer GPU's peak over the older's.
     bandwidth: Value  #: The newer GPU's bandwidth over the older's.
+    older_share: Value  #: Least time layer by layer over the measured time, on the older GPU.
+    newer_share: Value  #: Least time layer by layer over the measured time, on the newer GPU.
     speed: Value  #: How many times as fast networks are on the newer.
     whole: Value  #: How many times as fast by the roofline of the whole network.
     layers: Value  #: How many times as fast by the roofline drawn layer by layer.
@@ -105,8 +120,10 @@ class GpuProblems(Facts):
 class Bound(Facts):
     timings: Timings
     shares: GpuShares
-    devices: Devices
-    own: OwnGpus
+    everywhere: Everywhere
+    own_first: OwnGpu  # with the slower memory
+    own_second: OwnGpu  # with the faster memory
+    by_kind: ByKind
     first: GpuPair
     second: GpuPair
     calculation: GpuCalculation
@@ -117,14 +134,17 @@ def of(paper: Paper) -> Bound:
     best, table = published.best_timed(paper.published), paper.published.timings
     changes = published.steps(paper.published)
     calculation = _calculation(paper, best, published.of_best(changes, best))
+    own = [*_own(paper), missing(OwnGpu), missing(OwnGpu)]
     found = Bound(
         timings=Timings(
             count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
             count_of(table.device.nunique(), "devices"),
         ),
         shares=_shares(paper, best),
-        devices=_devices(paper),
-        own=_own(paper),
+        everywhere=_everywhere(paper),
+        own_first=own[0],
+        own_second=own[1],
+        by_kind=_by_kind(paper, best),
         first=_step(changes, 0),
         second=_step(changes, 1),
         calculation=calculation,
@@ -151,15 +171,6 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     )  # fmt: skip
 
 
-def _devices(paper: Paper) -> Devices:
-    large = [each for each in published.by_device(paper.published) if each.rows.model.nunique() >= published.LIBRARY]
-    (_, most_whole), (least, most) = (
-        extremes({short_name(each.device): share(each.rows, bound).number or 0 for each in large}, "%", fewest=2)
-        for bound in ("whole_s", "layers_s")
-    )
-    return Devices(most_whole, least, most)
-
-
 def own_shares(paper: Paper) -> pd.DataFrame:
     """Return one row per network, own GPU and precision: the ``share`` of the datasheet's roof layer by layer.
 
@@ -172,28 +183,110 @@ def own_shares(paper: Paper) -> pd.DataFrame:
             continue
         cells = matching(machine.cells, status="ok")
         cells = cells.assign(least_s=layered_s(cells, paper.operators, roof)).dropna(subset="least_s")
-        networks = cells.groupby("batch").model.nunique()
-        batch = networks[2 * networks >= networks.max()].index.max()
-        rows = cells[(cells.batch == batch) & cells.precision.isin([BASE_PRECISION, machine.lower_precision])]
-        found.append(rows.assign(device=machine.name, share=rows.least_s / rows.latency_s))
+        rows = _largest(cells)
+        rows = rows[rows.precision.isin([BASE_PRECISION, machine.lower_precision])]
+        share = rows.least_s / rows.latency_s
+        found.append(rows.assign(device=machine.name, share=share, bandwidth_byte_per_s=roof.byte_per_s))
     return pd.concat(found) if found else pd.DataFrame(columns=["device", "precision", "model", "batch", "share"])
 
 
-def _own(paper: Paper) -> OwnGpus:
-    found = own_shares(paper)
-    shares = [
-        replace(median_of(rows.share, "%", "networks"), name=f"{device} at {precision}")
-        for (device, precision), rows in found.groupby(["device", "precision"])
-        if len(rows) >= FEWEST_MODELS
-    ]
-    if len(shares) < 2:
-        return missing(OwnGpus)
-    ranked = sorted(shares, key=lambda each: each.number or 0.0)
-    facts = OwnGpus(
-        count_of(found.device.nunique(), "GPUs"), count_of(min(each.count or 0 for each in shares), "networks"),
-        exact(found.batch.max()), ranked[0], ranked[-1],
+def _largest(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells of the largest batch that half of the networks ran."""
+    networks = cells.groupby("batch").model.nunique()
+    return cells[cells.batch == networks[2 * networks >= networks.max()].index.max()]
+
+
+@cache
+def everywhere(paper: Paper) -> pd.DataFrame:
+    """Return one row per device and precision, the largest share first: the median ``share`` of its networks.
+
+    ``low`` and ``high`` are the ends of its interval, ``tenth`` and ``nine_tenths`` hold eight networks in ten. ``who``
+    timed them, on ``batch`` inputs, the median. A processor is under its measured roof, others under datasheets.
+    """
+    sets: list[tuple[str, str, float, str, pd.Series]] = [
+        (each.device, each.computed, each.rows.batch.median(), each.rows.source.mode()[0].split("_")[0],
+         published.of_networks(each.rows.layers_s / each.rows.latency_s, each.rows.model))
+        for each in published.by_device(paper.published)
+    ]  # fmt: skip
+    for (device, precision), rows in own_shares(paper).groupby(["device", "precision"]):
+        sets.append((str(device), str(precision), rows.batch.iloc[0], OWN, rows.share))
+    if processor := paper.undisturbed.machine("cpu"):
+        cells = matching(processor.cells, status="ok", precision=BASE_PRECISION).dropna(subset="operator_bound_s")
+        rows = _largest(cells)
+        share = rows.operator_bound_s / rows.latency_s
+        sets.append((processor.name, BASE_PRECISION, rows.batch.max(), OWN, share))
+    found = []
+    for device, precision, batch, who, shares in sets:
+        middle = median_of(shares, "%", "networks")
+        if len(shares) >= FEWEST_MODELS and middle.number is not None:
+            found.append({
+                "device": short_name(device), "precision": precision, "batch": int(batch), "who": who,
+                "networks": len(shares), "share": middle.number, "low": middle.low, "high": middle.high,
+                "tenth": shares.quantile(0.1), "nine_tenths": shares.quantile(0.9),
+                "is_processor": processor is not None and device == processor.name,
+            })  # fmt: skip
+    rows = pd.DataFrame(found)
+    if rows.empty:
+        return rows
+    names = rows.device + " at " + rows.precision + ", batch " + rows.batch.astype(str)
+    return rows.assign(name=names).sort_values("share", ascending=False, kind="stable", ignore_index=True)
+
+
+def _everywhere(paper: Paper) -> Everywhere:
+    rows = everywhere(paper)
+    if rows.empty:
+        return missing(Everywhere)
+    large, processors = rows[(rows.batch >= LARGE) & ~rows.is_processor], rows[rows.is_processor]
+    every, least_large = _shares_of(rows), (_shares_of(large) or [NOTHING])[-1]
+    least, most = (every[-1], every[0]) if len(every) > 1 else (NOTHING, NOTHING)
+    processor = (_shares_of(processors.assign(name=processors.device)) or [NOTHING])[0]
+    return Everywhere(
+        count_of(rows.device.nunique(), "devices"), least, most, exact(LARGE),
+        count_of(large.device.nunique(), "GPUs"), least_large, processor,
     )  # fmt: skip
-    return sourced(facts, Source("machines/*/samples.csv", "GPUs, inference, eager, the largest batch", gpu_command()))
+
+
+def _shares_of(rows: pd.DataFrame) -> list[Value]:
+    """Return the shares with their names, without those of too wide an interval."""
+    values = [
+        Value(share, "%", low, high, networks, "networks", name)
+        for share, low, high, networks, name in zip(
+            rows.share, rows.low, rows.high, rows.networks, rows["name"], strict=True
+        )
+    ]
+    return [value for value in values if not value.is_missing]
+
+
+def _own(paper: Paper) -> list[OwnGpu]:
+    """Return the shares on each GPU of this program, the slower memory first."""
+    found, rows = [], own_shares(paper)
+    source = Source("machines/*/samples.csv", "GPUs, inference, eager, the largest batch", gpu_command())
+    by_device = [(str(device), of) for device, of in rows.groupby("device")]
+    for device, of in sorted(by_device, key=lambda pair: pair[1].bandwidth_byte_per_s.iloc[0]):
+        base, lower = of[of.precision == BASE_PRECISION], of[of.precision != BASE_PRECISION]
+        shares = [median_of(part.share, "%", "networks") for part in (base, lower)]
+        facts = OwnGpu(
+            Name(device), count_of(of.model.nunique(), "networks"), exact(of.batch.max()),
+            Name(next(iter(lower.precision), None)), *shares,
+        )  # fmt: skip
+        found.append(sourced(facts, source) if of.model.nunique() >= FEWEST_MODELS else missing(OwnGpu))
+    return found
+
+
+def _by_kind(paper: Paper, best: BestTimed | None) -> ByKind:
+    """Compare both bounds under the best timed GPU's roof, at 16 bits and each network's largest batch."""
+    rows = matching(paper.operators, stage=INFERENCE, precision="bf16")
+    if best is None or rows.empty:
+        return missing(ByKind)
+    rows = rows[rows.batch == rows.groupby("model").batch.transform("max")]
+    roof, calls = best.roof, rows.calls.astype(float)
+    rows = rows.assign(flop=calls * rows.flop, byte=calls * rows.byte)
+    rows = rows.assign(least_s=roof.least_s(rows.flop, rows.byte))
+    kinds = rows.groupby(["model", "layer_kind"])[["flop", "byte"]].sum().astype(float)
+    by_kind = roof.least_s(kinds.flop, kinds.byte).groupby("model").sum()
+    ratios = (by_kind / rows.groupby("model").least_s.sum()).rename(model_name)
+    least, _ = extremes(ratios, "%", fewest=2)
+    return ByKind(count_of(len(ratios), "networks"), median_of(ratios, "%", "networks"), least)
 
 
 def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
@@ -205,6 +298,7 @@ def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
         name_in(pairs), name_in(pairs, "device_other"), count_of(pairs.model.nunique(), "networks"),
         exact(row.peak_flop_per_s_other / row.peak_flop_per_s),
         exact(row.bandwidth_byte_per_s_other / row.bandwidth_byte_per_s),
+        *(typical(pairs[f"layers_s{end}"] / pairs[f"latency_s{end}"], pairs.model, "%") for end in ("", "_other")),
         *(published.gain(pairs, column) for column in ("latency_s", "whole_s", "layers_s")),
     )  # fmt: skip
 

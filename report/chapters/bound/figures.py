@@ -4,15 +4,18 @@ import altair as alt
 import pandas as pd
 
 from report import display
-from report.chapters.bound.facts import changes
+from report.chapters.bound.facts import OWN, changes, everywhere
 from report.charts import theme
 from report.charts.annotations import ONCE, tips
-from report.charts.axes import Categories, LinearAxis, LogAxis, by_color
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape
 from report.charts.forms import dots
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import Paper, published
 from report.paper.chips import short_name
 from report.paper.published import SOURCE, TWINS, network_name
+
+SHARE = "layer-by-layer bound, share of the measured time"
+WHO = {"timm": theme.VERMILION, "lamikr": theme.SKY, OWN: theme.BLUE, "torch2trt": theme.ORANGE}
 
 STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
 """The streams of gpu-benches by the names that they have here."""
@@ -41,6 +44,33 @@ def roofs(paper: Paper) -> alt.ConcatChart:
     middles = [f"{bound} {intensity.median():.0f} FLOP/B" for bound, intensity in found.items()]
     description = f"{len(rows)} networks under the roof of the {best.device}. Middle intensities: {', '.join(middles)}."
     return alt.concat(*panels, name="bound-roofs", description=description)
+
+
+@display.figure
+def shares(paper: Paper) -> alt.LayerChart:
+    """Draw a row for each device and precision: the median share of the bound, its interval, eight networks in ten."""
+    rows = display.required(everywhere(paper), SOURCE.command)
+    y = Categories.steps(rows.name, 16)
+    x = LinearAxis.around([1, *rows.nine_tenths], pixels=theme.plot_width(left=y.room), format="%", title=SHARE)
+    palette = {who: color for who, color in WHO.items() if who in set(rows.who)}
+    palette |= dict.fromkeys(sorted(set(rows.who) - palette.keys()), theme.GREEN)
+    rows = rows.drop(columns="is_processor")
+    tooltip = [
+        ("name", "device", ""), ("who", "timed by", ""), ("networks", "networks", "d"), ("share", "median", ".0%"),
+        ("tenth", "a tenth has less", ".0%"), ("nine_tenths", "a tenth has more", ".0%"),
+    ]  # fmt: skip
+    looks = {"color": by_color("who", palette, title="timed by"), "shape": by_shape("who", theme.shapes(palette))}
+    base = alt.Chart(rows)
+    return alt.layer(
+        alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1)),
+        base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x("tenth"), y("name"), x2=alt.X2("nine_tenths")),
+        alt.Chart(rows.dropna(subset=["low", "high"])).mark_rule(strokeWidth=3).encode(
+            x("low"), y("name"), x2=alt.X2("high"), color=looks["color"]
+        ),
+        tips(base.mark_point(size=60).encode(x("share"), y("name"), **looks), *tooltip),
+        width=x.pixels, height=y.pixels, name="bound-shares",
+        description="Median shares: " + "; ".join(f"{row.name} {row.share:.0%}" for row in rows.itertuples()) + ".",
+    )  # fmt: skip
 
 
 @display.figure

@@ -20,8 +20,8 @@ class Change(Facts):
 
 
 class Fused(Facts):
-    least: Value  #: Gain from a compiler, of the networks with the smallest share of bytes outside products.
-    most: Value  #: Gain from a compiler, of the networks with the largest share of bytes outside products.
+    least: Value  #: Gain from a compiler, of the quarter of networks with the smallest share of bytes outside products.
+    rest: Value  #: Gain from a compiler, of the other networks.
 
 
 class Together(Facts):
@@ -87,8 +87,8 @@ def _fused(paper: Paper, pairs: pd.DataFrame | None) -> Fused:
     sums = byte.groupby(list(NETWORK))[["further_byte", "other"]].sum().astype(float)
     found = pairs.merge((sums.other / sums.further_byte).rename("share").reset_index(), on=list(NETWORK))
     gained = published.gains(found).to_frame("gain").join(published.of_networks(found.share, found.model))
-    low, high = gained.share.quantile([0.25, 0.75])
-    return Fused(median_of(gained.gain[gained.share <= low]), median_of(gained.gain[gained.share >= high]))
+    is_least = gained.share <= gained.share.quantile(0.25)
+    return Fused(median_of(gained.gain[is_least]), median_of(gained.gain[~is_least]))
 
 
 def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Together:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roof
+from measure.domain.words import CAPPED
 from report.chapters.cause import calls
 from report.facts import Facts, missing, sourced
 from report.options import gpu_command, measure_command
@@ -44,6 +45,7 @@ class OtherMemory(Facts):
     precision: Name  #: The precision of the networks timed on both.
     batch: Value  #: The largest common batch size.
     networks: Value  #: Networks timed on both.
+    capped: Value  #: Networks that drew the power limit on either GPU, so that their clock fell.
     speed: Value  #: How many times as fast networks are on the second GPU.
     smaller: Value  #: The next smaller batch size that ran on both.
     smaller_least: Value  #: The least speed-up at that size, with the network's name.
@@ -107,7 +109,9 @@ def networks(paper: Paper) -> pd.DataFrame:
     if pair is None:
         return pd.DataFrame()
     first, second = (
-        matching(card.machine.cells, status="ok", precision=card.machine.lower_precision)[[*SAMPLE, "latency_s"]]
+        matching(card.machine.cells, status="ok", precision=card.machine.lower_precision)[
+            [*SAMPLE, "latency_s", "flags"]
+        ]
         for card in pair
     )
     both = first.merge(second, on=SAMPLE, suffixes=("", "_other"))
@@ -167,6 +171,7 @@ def of(paper: Paper) -> OtherMemory:
         return missing(OtherMemory)
     sizes = found.batch.unique()
     timed, before = matching(found, batch=sizes[0]), matching(found, batch=sizes[1:2].max(initial=0))
+    is_capped = (timed["flags"] + ";" + timed.flags_other).str.split(";").map(lambda flags: CAPPED in flags)
     ends = extremes(dict(zip(before.model.map(model_name), before.gain, strict=True)), fewest=2)
     every, roof = layers(paper), pair.first.roof
     activations, size = matching(every, kind=ACTIVATION), roof.cache_byte or np.nan
@@ -175,6 +180,7 @@ def of(paper: Paper) -> OtherMemory:
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
+        count_of(is_capped.sum(), "networks"),
         median_of(timed.gain), exact(before.batch.max()), *ends, median_of(timed.promised), Name(rows.network.iloc[0]),
         exact(rows.least_s.sum() / rows.least_s_other.sum()), exact(rows.time_s.sum() / rows.time_s_other.sum()),
         exact(roof.cache_byte, "B"), replace(exact(ratio), source=Source(swept, "reads by size", SWEEP)),

@@ -9,6 +9,7 @@ from measure.domain.roofs import Roof, Roofline
 from report.facts import Facts, missing, sourced
 from report.paper import Paper, operator_groups
 from report.paper.chips import roof_of, short_name
+from report.paper.frames import matching
 from report.stats.value import Name, Source, Value, exact
 
 GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")
@@ -48,6 +49,8 @@ class Traced(Facts):
     second: Name  #: The GPU with the higher peak.
     peak: Value  #: The second GPU's peak over the first's.
     bandwidth: Value  #: The second GPU's bandwidth over the first's.
+    reached_first: Value  #: The fastest published matrix product on the first GPU over its peak.
+    reached_second: Value  #: The fastest published matrix product on the second GPU over its peak.
     video: TracedKinds
     images: TracedStep
 
@@ -104,6 +107,15 @@ def kernel_ratio(paper: Paper, network: str) -> float:
     return second / first
 
 
+def _reached(paper: Paper) -> list[float | None]:
+    """Return the fastest published product over the peak, of both GPUs."""
+    products = matching(paper.published.products, precision=PRECISION).groupby("device").flop_per_s.max()
+    peaks = [roof.flop_per_s[PRECISION] for roof in roofs(paper)]
+    return [
+        float(products[chip]) / peak if chip in products.index else None for chip, peak in zip(GPUS, peaks, strict=True)
+    ]
+
+
 def of(paper: Paper) -> Traced:
     found = pairs(paper) if roofs(paper) else {}
     if not {VIDEO, IMAGES} <= found.keys():
@@ -117,9 +129,11 @@ def of(paper: Paper) -> Traced:
     spent, busy = (
         [sum(getattr(step, column) or 0 for step in each) for each in steps] for column in ("host_s", "busy_s")
     )
+    reached = _reached(paper)
     facts = Traced(
         Name(short_name(GPUS[0])), Name(short_name(GPUS[1])), exact(both.peak_flop_per_s),
-        exact(both.bandwidth_byte_per_s),
+        exact(both.bandwidth_byte_per_s), exact(reached[0], "%"),
+        exact(reached[1], "%"),
         TracedKinds(
             exact(kernel_ratio(paper, VIDEO)), exact(linear.ratio), exact(linear.roof_share, "%"),
             exact(linear.roof_share_other, "%"), exact(pointwise.ratio), exact(pointwise.roof_share, "%"),

@@ -114,6 +114,7 @@ class Energy(Facts):
     fit_base: EnergyFit  # at fp32
     kernels: KernelJoules
     tokens: TokenJoules
+    fitted: bool  #: The prices of FLOP, bytes and time were fitted
     byte_exceeds: bool  #: At the price of a network's bytes, a stream at full bandwidth would exceed the power limit
 
 
@@ -227,7 +228,9 @@ def of(paper: Paper) -> Energy:
     facts = Energy(
         Name(machine.name), exact(limit_w, "W"), exact(usual_batch(machine)), _images(machine, lower),
         _images(machine, BASE_PRECISION), _saved(machine), _puzzle(machine), fit, fit_base, _kernels(machine),
-        _tokens(machine), byte_exceeds=(fit_base.at_bandwidth.low or 0) > limit_w,
+        _tokens(machine),
+        fitted=not (fit.constant.is_missing and fit_base.constant.is_missing),
+        byte_exceeds=(fit_base.at_bandwidth.low or 0) > limit_w,
     )  # fmt: skip
     values = facts.images.least, facts.fit.cells, facts.fit_base.cells, facts.kernels.idle, facts.tokens.large
     if all(value.is_missing for value in values):  # a name alone is no section

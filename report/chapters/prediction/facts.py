@@ -44,6 +44,8 @@ class Untimed(Facts):
 
     gpus: Value  #: GPUs left out in turn.
     error: Value  #: Typical error on such a GPU, for networks that others timed.
+    least: Value  #: The smallest median error on a GPU left out, with its name.
+    most: Value  #: The largest median error on a GPU left out, with its name.
     new_network: Value  #: Typical error for networks that nobody timed either.
     within: Value  #: The 90th percentile of errors on a typical GPU.
     covered: Value  #: Share of their times within the 90 % interval.
@@ -145,7 +147,8 @@ def _untimed(paper: Paper) -> Untimed:
     pool = pool_of(GPU, PRECISION, INFERENCE)._asdict()
     aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, method=OURS, batches=ALL, **pool).median_error
     return Untimed(
-        count_of(len(rows), "GPUs"), typical(rows), typical(of_gpus(paper, tables.BY_BOTH)), typical(rows, "p90_error"),
+        count_of(len(rows), "GPUs"), typical(rows), *extremes(rows.median_error, "%", fewest=2),
+        typical(of_gpus(paper, tables.BY_BOTH)), typical(rows, "p90_error"),
         exact(rows.coverage.mean(), "%"), typical(with_one), typical(of_gpus(paper, tables.FIVE_KNOWN)),
         median_of(with_one.median_error / rows.median_error, counted="GPUs"),
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],

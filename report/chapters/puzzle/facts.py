@@ -1,25 +1,25 @@
 """The numbers of the chapter on the puzzle: a network with a sixth of the arithmetic that takes longer."""
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pandas as pd
 
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.models import STORY
-from measure.domain.words import INFERENCE
 from report import options
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
 from report.paper.published import TWINS
-from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, ratio
 
 LIGHT, HEAVY = STORY
 
-SIXTEEN_BITS, CONTROL = "fp16", "fp64"
-"""The precisions of the puzzle, and of a control where arithmetic is expensive on most GPUs."""
+SIXTEEN_BITS = "fp16"  # the precision of the puzzle
+BY_BYTES = 1 / 2  # the share of the time from which on the bytes decide
 
 
 class Needs(Facts):
@@ -30,19 +30,18 @@ class Needs(Facts):
 
 
 class PuzzleElsewhere(Facts):
-    """The time of MobileNet-v2 over ResNet-18's on devices that others timed, in eager mode."""
+    """The time of MobileNet-v2 over ResNet-18's on devices with published timings, in eager mode at 16 bits."""
 
-    devices: Value  #: GPUs with both networks timed at 16 bits.
-    slower: Value  #: GPUs where MobileNet-v2 takes longer than ResNet-18 at 16 bits.
-    least: Value  #: The lowest ratio of times, MobileNet-v2 over ResNet-18, at 16 bits, with its GPU.
-    most: Value  #: The highest ratio of times at 16 bits, with its GPU.
-    least_bytes: Value  #: The smallest share of MobileNet-v2's time that its bytes take at the bandwidth.
-    most_bytes: Value  #: The largest such share, with its GPU.
-    by_bytes: Value  #: GPUs where these bytes take more than half of the time.
-
-
-class Control(Facts):
-    typical: Value  #: The typical ratio of times, MobileNet-v2 over ResNet-18, at fp64.
+    devices: Value  #: Devices with both networks timed.
+    slower: Value  #: Devices where MobileNet-v2 takes longer than ResNet-18.
+    by_bytes: Value  #: Devices where the bytes of MobileNet-v2 at the bandwidth take more than half of its time.
+    least: Value  #: The lowest ratio of times where bytes take more than half, with its device.
+    most: Value  #: The highest ratio of times where bytes take more than half, with its device.
+    batch: Value  #: The smallest batch size where bytes take more than half.
+    others: Value  #: Devices where the bytes take less.
+    other_batch: Value  #: The largest batch size where the bytes take less.
+    least_bytes: Value  #: The smallest share of MobileNet-v2's time that its bytes take, with its device.
+    most_bytes: Value  #: The largest such share where they take less than half, with its device.
 
 
 class Bounds(Facts):
@@ -79,7 +78,6 @@ class PuzzleProblems(Facts):
 class Puzzle(Facts):
     needs: Needs
     elsewhere: PuzzleElsewhere
-    control: Control
     bounds: Bounds
     here: PuzzleHere
     reference: PuzzleHere
@@ -88,20 +86,11 @@ class Puzzle(Facts):
 
 
 def of(paper: Paper) -> Puzzle:
-    pairs = compared(paper)
-    sixteen, double = (matching(pairs, computed=each).set_index("name").ratio for each in (SIXTEEN_BITS, CONTROL))
-    least, most = extremes(sixteen, fewest=2)
-    share = byte_share(paper)
-    elsewhere = PuzzleElsewhere(
-        count_of(len(sixteen), "GPUs"), count_of((sixteen > 1).sum(), "GPUs"), least, most,
-        *extremes(share, "%", fewest=2), count_of((share > 1 / 2).sum() if len(share) else None, "GPUs"),
-    )  # fmt: skip
     pair = _best_pair(paper)
     bounds, reference = _bounds(*pair), here(paper.reference.at_hand)
     return Puzzle(
         needs=_needs(paper, pair[1]),
-        elsewhere=sourced(elsewhere, published.SOURCE),
-        control=sourced(Control(median_of(double)), published.SOURCE),
+        elsewhere=sourced(_elsewhere(paper), published.SOURCE),
         bounds=sourced(bounds, published.SOURCE),
         here=here(paper.at_hand),
         reference=reference,
@@ -110,37 +99,42 @@ def of(paper: Paper) -> Puzzle:
     )
 
 
-def compared(paper: Paper) -> pd.DataFrame:
-    """Return one row per device and precision: ``ratio``, the time of an image in MobileNet-v2 over ResNet-18's.
+def _elsewhere(paper: Paper) -> PuzzleElsewhere:
+    rows = compared(paper)
+    if rows.empty:
+        return missing(PuzzleElsewhere)
+    rows = rows.set_index("name")
+    large, small = rows[rows.byte_share > BY_BYTES], rows[rows.byte_share <= BY_BYTES]
+    return PuzzleElsewhere(
+        count_of(len(rows), "devices"), count_of((rows.ratio > 1).sum(), "devices"), count_of(len(large), "devices"),
+        *extremes(large.ratio, fewest=2), exact(large.batch.min()), count_of(len(small), "devices"),
+        exact(small.batch.max()), *extremes(small.byte_share, "%", fewest=2),
+    )  # fmt: skip
 
-    Both were timed in eager mode under the same conditions, in the newest software.
+
+@cache
+def compared(paper: Paper) -> pd.DataFrame:
+    """Return one row per device: ``ratio``, the time of an image in MobileNet-v2 over ResNet-18's at 16 bits.
+
+    Both were timed in eager mode under the same conditions, in the newest software. ``byte_share`` is the share that
+    MobileNet-v2's bytes, layer by layer at the bandwidth, take of its time. Devices without a roof are left out.
     """
-    rows = matching(paper.published.timings, phase=INFERENCE, compiler="", layout="contiguous")
+    rows = matching(published.timed(paper.published), compiler="", layout="contiguous", computed=SIXTEEN_BITS)
     found = [
         published.paired(rows[rows.model == heavy].assign(model=""), rows[rows.model == light].assign(model=""))
         for light, heavy in ((LIGHT, HEAVY), (TWINS[LIGHT], TWINS[HEAVY]))
     ]
     pairs = pd.concat(found)
-    pairs = pairs.assign(ratio=pairs.latency_s_other / pairs.latency_s, newest=pairs.torch.map(published.version))
+    light_s = pairs.latency_s_other
     return (
-        pairs.sort_values("newest", kind="stable")
-        .drop_duplicates(["device", "computed"], keep="last")
-        .assign(name=lambda found: found.device.map(short_name))
-    )
-
-
-def byte_share(paper: Paper) -> pd.Series:
-    """Return, by device, the share that the layers' bytes of MobileNet-v2 at the bandwidth take of its time at 16 bits.
-
-    Devices without a roof are left out.
-    """
-    pairs = matching(compared(paper), computed=SIXTEEN_BITS)
-    timed = published.timed(paper.published)
-    timed = timed[timed.model.isin([LIGHT, TWINS[LIGHT]])]
-    same = ["device", "source", "batch", "torch", "computed"]
-    rows = pairs[[*same, "name", "latency_s_other"]].merge(timed, on=same)
-    rows = rows[rows.latency_s == rows.latency_s_other].drop_duplicates("name").set_index("name")
-    return rows.layers_byte / rows.bandwidth_byte_per_s / rows.latency_s
+        pairs.assign(
+            name=pairs.device.map(short_name), ratio=light_s / pairs.latency_s,
+            byte_share=pairs.layers_byte_other / pairs.bandwidth_byte_per_s / light_s,
+            newest=pairs.torch.map(published.version),
+        )
+        .sort_values("newest", kind="stable")
+        .drop_duplicates("device", keep="last")
+    )  # fmt: skip
 
 
 def _best_pair(paper: Paper) -> tuple[str, list[Any]]:

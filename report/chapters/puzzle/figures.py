@@ -3,68 +3,74 @@
 import altair as alt
 import pandas as pd
 
-from report import display, options
-from report.chapters.puzzle.facts import CONTROL, HEAVY, LIGHT, SIXTEEN_BITS, compared, largest
+from report import display
+from report.chapters.puzzle.facts import BY_BYTES, compared
 from report.charts import theme
-from report.charts.annotations import ONCE, hollow, tips
-from report.charts.axes import Categories, LogAxis, by_color
-from report.charts.roofline import DrawnRoof, Plane
-from report.markdown import si
-from report.paper import BASE_PRECISION, Paper
-from report.paper.frames import each
-from report.paper.published import SOURCE, network_name
+from report.charts.annotations import ONCE, tips
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape
+from report.paper import Paper
+from report.paper.published import SOURCE
 
-PRECISIONS = {"16 bits": theme.VERMILION, "double precision": theme.BLUE}
+MOST, LESS = "bytes take more than half of the time", "bytes take less"
+DECIDED = {MOST: theme.VERMILION, LESS: theme.GREY}
+
+LANES = {"host": theme.GREY, "arithmetic": theme.BLUE, "memory": theme.GREEN}
+WAITS = {"waits for the host": (3, 0.7, 1), "waits for bytes": (0.8, 1.1, 3), "waits for arithmetic": (0.8, 3, 1.3)}
+"""The time that an operator takes of each lane, in units of the drawing."""
+
+OPERATORS, END = 3, 11
+
+
+@display.figure
+def life(_paper: Paper) -> alt.ConcatChart:
+    """Draw three operators in three networks: launched by the host, then computed while their bytes move."""
+    panels: list[alt.LayerChart] = []
+    for title, times in WAITS.items():
+        rows, ready, done = [], 0.0, 0.0
+        for number in range(1, OPERATORS + 1):
+            begin, ready = ready, ready + times[0]
+            start = max(ready, done)
+            done = start + max(times[1:])
+            starts = begin, start, start
+            rows += [
+                {"lane": lane, "operator": number, "from": at, "to": at + time, "middle": at + time / 2}
+                for lane, at, time in zip(LANES, starts, times, strict=True)
+            ]
+        y = Categories.steps(LANES, 22, shown=not panels)
+        x = LinearAxis(low=0, high=END, pixels=theme.plot_width(3, left=70), title="time")
+        base = alt.Chart(pd.DataFrame(rows))
+        places = {"x": alt.X("from:Q", axis=alt.Axis(title="time →", labels=False, ticks=False, grid=False)).scale(
+            domain=[0, END]), "y": y("lane")}  # fmt: skip
+        panels.append(alt.layer(
+            base.mark_bar(height=15).encode(**places, x2=alt.X2("to"), color=by_color("lane", LANES, legend=None)),
+            base.mark_text(color=theme.PAPER, fontWeight="bold").encode(
+                x=alt.X("middle:Q").scale(domain=[0, END]), y=y("lane"), text="operator:N"
+            ),
+            width=x.pixels, height=y.pixels, title=title,
+        ))  # fmt: skip
+    description = "Three operators in time: host, arithmetic and memory of networks that wait for one of them each."
+    return alt.concat(*panels, columns=3, name="puzzle-life", description=description)
 
 
 @display.figure
 def ratios(paper: Paper) -> alt.LayerChart:
-    rows = compared(paper)
-    rows = display.required(rows[rows.computed.isin([SIXTEEN_BITS, CONTROL])], SOURCE.command)
-    words = dict(zip((SIXTEEN_BITS, CONTROL), PRECISIONS, strict=True))
-    rows = rows.assign(precision=rows.computed.map(words)).sort_values(["computed", "ratio"])
-    order = rows.sort_values("computed", kind="stable").drop_duplicates("name", keep="last")
-    y = Categories.steps(order.sort_values("ratio").name, 14)
+    rows = display.required(compared(paper), SOURCE.command).sort_values("ratio", ignore_index=True)
+    decided = (rows.byte_share > BY_BYTES).map({True: MOST, False: LESS})
+    rows = rows.assign(label=rows["name"] + ", " + rows.batch.astype(str), decided=decided)
+    y = Categories.steps(rows.label, 16)
     flop = rows.forward_flop_other.iloc[0] / rows.forward_flop.iloc[0]
     width = theme.plot_width(left=y.room, figure=theme.HALF_WIDTH)
     x = LogAxis.around([flop, 1, *rows.ratio], pixels=width, title="time, MobileNet-v2 over ResNet-18")
-    description = "Time of MobileNet-v2 over ResNet-18's: " + "; ".join(
-        f"{name} {group.ratio.min():.2f} to {group.ratio.max():.2f} on {len(group)} devices"
-        for name, group in rows.groupby("precision")
-    )
-    points = alt.Chart(rows).mark_point(size=60)
-    points = points.encode(x("ratio"), y("name"), color=by_color("precision", PRECISIONS))
+    looks = {"color": by_color("decided", DECIDED), "shape": by_shape("decided", theme.shapes(DECIDED))}
+    tooltip = [
+        ("name", "device", ""), ("ratio", "ratio", ".3~g"), ("batch", "batch", "d"), ("byte_share", "bytes", ".0%"),
+    ]  # fmt: skip
+    rows = rows[["label", "decided", *(field for field, *_ in tooltip)]]
+    ends = "; ".join(f"{row.label} {row.ratio:.2f}" for row in rows.itertuples())
     return alt.layer(
         alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1)),
         alt.Chart(ONCE).mark_rule(color=theme.MUTED).encode(x(flop)),
-        tips(
-            points, ("name", "device", ""), ("precision", "precision", ""), ("ratio", "ratio", ".3~g"),
-            ("batch", "batch", "d"),
-        ),
-        width=width, height=y.pixels, name="puzzle-ratios", description=f"{description}.",
-    )  # fmt: skip
-
-
-@display.figure
-def plane(paper: Paper) -> alt.LayerChart:
-    machine, both = paper.at_hand, largest(paper.at_hand)
-    roof = machine.roof(BASE_PRECISION) if machine else None
-    if machine is None or both is None or roof is None:
-        raise display.Missing(options.measure_command(f"--models {LIGHT} {HEAVY}"))
-    rows = pd.DataFrame(
-        {"name": network_name(cell.model), "intensity": intensity, "rate": cell.flop_per_s, "whole": whole}
-        for cell in both
-        for intensity, whole in ((cell.traffic_intensity, False), (cell.compulsory_intensity, True))
-    )
-    width = theme.plot_width(unit="FLOP/s", figure=theme.HALF_WIDTH)
-    reach = [*rows.intensity, 1.5 * rows.intensity.max()]  # a mark at the edge would be cut
-    on = Plane.over([DrawnRoof.of(roof)], width, 160, reach, rows.rate)
-    points = alt.Chart(rows).mark_point(size=70).encode(color=by_color("name", theme.ACCENTS, legend=None))
-    description = f"Roofline of the {machine.name}: " + "; ".join(
-        f"{row.name} at {row.intensity:.1f} FLOP/B, {si(row.rate, 'FLOP/s')}" for row in each(rows)
-    )
-    title = f"{machine.name}, {BASE_PRECISION}, batch {both[0].batch}"
-    return on.chart(
-        *hollow(on.place(points, "intensity", "rate"), "whole"), *on.names(rows, "name", "intensity", "rate", 70),
-        title=title, name="puzzle-plane", description=f"{description}.",
+        tips(alt.Chart(rows).mark_point(size=60).encode(x("ratio"), y("label"), **looks), *tooltip),
+        width=width, height=y.pixels, name="puzzle-ratios",
+        description=f"Time of MobileNet-v2 over ResNet-18's by device and batch size: {ends}.",
     )  # fmt: skip

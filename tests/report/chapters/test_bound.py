@@ -86,19 +86,42 @@ def test_own_gpus_are_compared_at_the_largest_batch():
     gpu = world().machine("gpu")
     named = replace(gpu.environment, name="NVIDIA H100 SXM")
     gpu = replace(gpu, environment=named, cells=pd.DataFrame(cells), variants=none, steps=none)
-    found = chapter._own(replace(world(), machines=(gpu,), operators=pd.DataFrame(operators)))
-    assert (found.networks.number, found.batch.number) == (7, 8)
-    assert (found.least.number, found.least.name) == (pytest.approx(0.2), f"{gpu.name} at bf16")
-    assert (found.most.number, found.most.name) == (pytest.approx(0.4), f"{gpu.name} at fp32")
+    paper = replace(world(), machines=(gpu,), operators=pd.DataFrame(operators))
+    (found,) = chapter._own(paper)
+    assert (found.device.text, found.networks.number, found.batch.number) == (gpu.name, 7, 8)
+    assert (found.base.number, found.lower.number, found.precision.text) == (
+        pytest.approx(0.4), pytest.approx(0.2), "bf16"
+    )  # fmt: skip
+    rows = chapter.everywhere(paper).set_index("name")
+    own = rows[rows.who == "Roofwright"]
+    assert dict(own.share) == pytest.approx({f"{gpu.name} at fp32, batch 8": 0.4, f"{gpu.name} at bf16, batch 8": 0.2})
+    # Seven values 0.1 to 0.7: the tenth lies at 0.1 + 0.1 * 0.6
+    assert (own.tenth.iloc[0], own.nine_tenths.iloc[0]) == pytest.approx((0.16, 0.64))
 
 
-def test_libraries_are_compared(monkeypatch):
-    monkeypatch.setattr(published, "LIBRARY", 31)
-    found = chapter._devices(world())
+def test_every_device_is_compared():
+    shares = chapter.everywhere(world()).set_index("name").share
     # Cog 3, twice the peak, reaches as much of its roof as Bead 2 with the seven others, 1.5 times as much with oaks
     on_cog = median(layers_us(each, COG) / each[5] * each[7] for each in NETWORKS)
-    assert (found.most_layers.number, found.most_layers.name) == (pytest.approx(on_cog), "Cog 3")
-    assert found.least_layers.name == "Bead 2"
+    found = {name.split(" at fp16")[0]: share for name, share in shares.items()}
+    assert found["Cog 3"] == pytest.approx(on_cog)
+    assert found["Bead 2"] == pytest.approx(median(layers_us(each, BEAD) / each[5] for each in NETWORKS))
+    facts = chapter.of(world()).everywhere
+    assert (facts.least.number, facts.least.name) == (found["Bead 2"], "Bead 2 at fp16, batch 8")
+    drawn = rows_of(figures.shares.__wrapped__(world()), "name", "share")
+    assert dict(drawn) == pytest.approx(dict(shares), rel=1e-5)
+
+
+def test_both_bounds_are_compared_where_both_are_counted():
+    """Two convolutions under 100 TFLOP/s and 1 TB/s: 2 us of arithmetic and 1 us of bytes, 1 us and 2 us twice."""
+    operators = pd.DataFrame([
+        {"model": "net", "batch": 8, "precision": "bf16", "stage": "inference", "layer_kind": "convolution"}
+        | {"calls": calls, "flop": flop, "byte": byte}
+        for calls, flop, byte in ((1, 2e8, 1e6), (2, 1e8, 2e6))
+    ])  # fmt: skip
+    best = published.best_timed(world().published)
+    found = chapter._by_kind(replace(world(), operators=operators), best)
+    assert (found.networks.number, found.typical.number) == (1, pytest.approx(5 / 6))  # 1 + 2 * 2 us over 2 + 2 * 2 us
 
 
 def test_a_figure_shows_precisions_of_any_name():

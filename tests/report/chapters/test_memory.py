@@ -47,7 +47,7 @@ def paper() -> Paper:
     for chip, times in ((FAST, (1, 2, 3)), (SLOW, (1.2, 2.2, 6))):
         cells = [
             {"model": f"net{k}", "batch": batch, "precision": "bf16", "status": "ok", "latency_s": time_s * batch,
-             "flags": ""}
+             "flags": "capped;wide" if (chip, k) == (FAST, 0) else ""}
             for k, time_s in enumerate(times) for batch in (1, 8)
         ]  # fmt: skip
         named = replace(gpu.environment, name=chip)
@@ -68,6 +68,7 @@ def test_the_gain_from_memory_by_hand():
     assert (found.first.text, found.second.text, found.bandwidth.number) == ("H100 SXM", "Twin", 2)
     # 1.2, 1.1 and 2 times as fast
     assert (found.batch.number, found.networks.number, found.speed.number) == (8, 3, pytest.approx(1.2))
+    assert found.capped.number == 1  # net0, on the fast one
     # The same with one input. Bytes alone in net0 and net1, FLOP alone in net2: 2, 2 and 1 promised
     assert (found.smaller.number, found.smaller_least.name) == (1, "net1")
     assert (found.smaller_least.number, found.smaller_most.number) == pytest.approx((1.1, 2))
