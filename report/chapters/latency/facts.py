@@ -193,7 +193,6 @@ def of(paper: Paper) -> Latency:
     own = here.source if here else Source("machines", command=COMMAND)
     reference = _reference(timed_here(paper.reference))
     both = sourced(_both(here, own_gpu), own)
-    small, middle, large = both.small.rho, both.middle.rho, both.large.rho
     return Latency(
         here=sourced(_here(here) if here else missing(LatencyHere), own),
         gpu=_gpu(gpu) if gpu else missing(LatencyGpu),
@@ -205,7 +204,7 @@ def of(paper: Paper) -> Latency:
         deadline=sourced(_deadline(here) if here else missing(Deadline), own),
         reference=reference,
         own_gpu=own_gpu is not None,
-        single_apart=middle.above(RANKED) and not large.is_missing and small.low is not None and small.low <= 0,
+        single_apart=_is_single_apart(both),
         here_intervals=has_intervals(here),
         gpu_intervals=has_intervals(own_gpu),
         claims={"parameters_mislead": (reference.parameter_ratio.number or 0) > 1 and reference.speed_ratio.above()},
@@ -262,6 +261,11 @@ def _both(here: Timed | None, gpu: Timed | None) -> LatencyBoth:
         middle=pair(middle) if middle != small else missing(Pair),
         large=pair(large) if large != middle else missing(Pair),
     )
+
+
+def _is_single_apart(both: LatencyBoth) -> bool:
+    low = both.small.rho.low
+    return both.middle.rho.above(RANKED) and not both.large.rho.is_missing and low is not None and low <= 0
 
 
 def _exception(*found: Timed | None) -> Name:

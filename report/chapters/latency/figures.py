@@ -119,21 +119,23 @@ def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: Any, y: Any, taken: Sequ
 def ranks(paper: Paper) -> alt.ConcatChart:
     """Draw one matrix for the devices measured here, and one for the published GPU if no GPU was measured.
 
-    Networks are too few for a matrix if most of its intervals contain zero.
+    A matrix with an interval that contains zero in half of its cells is left out: it rests on too few networks.
     """
     own = [timed for timed in (timed_here(paper), timed_gpu(paper)) if timed and timed.networks >= FEWEST]
-    found = [correlations(own)] if own else []
-    found = [rows for rows in found if 2 * rows.pale.sum() <= len(rows)]
     published = timed_elsewhere(paper)
-    if published and not timed_gpu(paper):
-        found.append(correlations([published]))
-    panels = [matrix(rows) for rows in display.required(found, COMMAND)]
+    found = [own, [published] if published and not timed_gpu(paper) else []]
+    told = [(rows, _of(devices)) for devices in found if len(rows := correlations(devices)) > 2 * rows.pale.sum()]
+    panels = [matrix(*each) for each in display.required(told, COMMAND)]
     description = "Rank correlations of measured times and counted quantities."
     return alt.concat(*panels, name="latency-ranks", description=description)
 
 
+def _of(devices: Sequence[Timed]) -> str:
+    return " and ".join(f"{_titled(timed)} ({timed.networks:,} networks)" for timed in devices)
+
+
 def correlations(devices: Sequence[Timed]) -> pd.DataFrame:
-    """Return the rank correlations of all times, counts and bounds: ``first``, ``second``, ``rho``, ``title``.
+    """Return the rank correlations of all times, counts and bounds: ``first``, ``second`` and ``rho``.
 
     ``pale`` says that the interval contains zero or is unknown. Counts are those of a time's own batch size, else of
     the middle one; a bound is of its own device.
@@ -144,7 +146,7 @@ def correlations(devices: Sequence[Timed]) -> pd.DataFrame:
         for batch in timed.batches or (None,):
             parts = [timed.kind if several else "", f"batch {batch}" if batch else "time"]
             columns[", ".join(filter(None, parts))] = timed, batch, "input_s"
-    columns |= {name: (None, None, column) for column, name in COUNTS.items()}
+    columns |= {name: (None, None, column) for column, name in COUNTS.items() if devices}
     columns |= {f"bound, {timed.kind}" if several else "bound": (timed, None, BOUND) for timed in devices}
     found = []
     for first, second in combinations(columns, 2):
@@ -158,12 +160,10 @@ def correlations(devices: Sequence[Timed]) -> pd.DataFrame:
         rho = rank_correlation(both.x, both.y, both.model)
         pale = rho.low is None or rho.high is None or rho.low <= 0 <= rho.high
         found.append({"first": first, "second": second, "rho": rho.number, "pale": pale})
-    numbers = (f"{timed.networks:,} networks" for timed in devices)
-    names = (f"{_titled(timed)} ({number})" for timed, number in zip(devices, numbers, strict=True))
-    return pd.DataFrame(found).dropna(subset="rho").assign(title=" and ".join(names))
+    return pd.DataFrame(found, columns=["first", "second", "rho", "pale"]).dropna(subset="rho")
 
 
-def matrix(rows: pd.DataFrame) -> alt.LayerChart:
+def matrix(rows: pd.DataFrame, title: str) -> alt.LayerChart:
     """Draw rank correlations as coloured cells with numbers; pale cells are white."""
     across, down = (tuple(dict.fromkeys(rows[of])) for of in ("first", "second"))
     x = Categories(names=across, pixels=CELL * len(across), vertical=False, padding=0.04)
@@ -175,7 +175,7 @@ def matrix(rows: pd.DataFrame) -> alt.LayerChart:
     return alt.layer(
         tips(cells, ("second", "of", ""), ("first", "with", ""), ("rho", "coefficient", ".2f")),
         base.mark_text(color=theme.INK).encode(text=alt.Text("rho:Q", format=".2f")),
-        title=rows.title.iloc[0], width=x.pixels, height=y.pixels,
+        title=title, width=x.pixels, height=y.pixels,
     )  # fmt: skip
 
 
@@ -183,8 +183,8 @@ def matrix(rows: pd.DataFrame) -> alt.LayerChart:
 def throughput(paper: Paper) -> alt.ConcatChart:
     timed = [each for each in (timed_here(paper), timed_gpu(paper)) if each and each.rows.batch.nunique() > 1]
     chosen = _lines(display.required(timed, COMMAND))
-    others = (name for name in chosen if name not in theme.ACCENTS)
-    looks = by_color("name", dict(zip(others, COLORS, strict=False)) | theme.ACCENTS, legend=None)
+    colors = iter(COLORS)
+    looks = by_color("name", {name: theme.ACCENTS.get(name) or next(colors) for name in chosen}, legend=None)
     shapes = by_shape("name", theme.shapes(chosen), legend=None)
     panels = []
     for each in timed:
