@@ -181,6 +181,7 @@ class Latency(Facts):
     deadline: Deadline
     reference: LatencyReference
     own_gpu: bool  #: A GPU was measured next to a processor
+    gpu_fp32: bool  #: Times of a GPU at fp32 are shown
     single_apart: bool  #: Processor and GPU rank networks alike in batches, but not with one input
     here_intervals: bool  #: Times in the first figure have intervals
     gpu_intervals: bool  #: Times on the reader's GPU have intervals
@@ -204,6 +205,7 @@ def of(paper: Paper) -> Latency:
         deadline=sourced(_deadline(here) if here else missing(Deadline), own),
         reference=reference,
         own_gpu=own_gpu is not None,
+        gpu_fp32=any(timed and timed.kind == "GPU" for timed in (here, own_gpu)),
         single_apart=_is_single_apart(both),
         here_intervals=has_intervals(here),
         gpu_intervals=has_intervals(own_gpu),

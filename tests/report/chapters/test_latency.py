@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.places import ROOT as PROJECT
-from helpers.world import CPU, mutated, nothing, rows_of, world, wrong
+from helpers.world import CPU, GPU, mutated, nothing, rows_of, world, wrong
 from scipy.stats import spearmanr
 
 from report import display
@@ -117,7 +117,9 @@ def test_ones_own_gpu_goes_before_a_published_one():
     assert timed_gpu(world()).batches == (1, 8, 64)
     alone = world(chosen=(CPU,))
     assert timed_gpu(alone) is None
-    assert (facts.of(world()).own_gpu, facts.of(alone).own_gpu) == (True, False)
+    assert [(found.own_gpu, found.gpu_fp32) for found in map(facts.of, (world(), alone))] == [(True, True), (False, False)]
+    of_gpu = facts.of(world(chosen=(GPU,)))
+    assert (of_gpu.own_gpu, of_gpu.gpu_fp32, of_gpu.gpu.precision.text) == (False, True, "fp16")
     assert facts.of(alone).gpu.name.text == timed_elsewhere(alone).name == "Bead 2"
     equal = equal_flop(timed_elsewhere(alone))
     assert equal.name.tolist() == ["oak7", "ash0", "ash2", "ash1", "ResNet-50", "ash3", "oak8"]
@@ -172,7 +174,7 @@ def test_an_interval_is_claimed_where_one_is_drawn():
     assert not has_intervals(None)
     assert facts.of(world()).here_intervals
     caption = next(line for line in CHAPTER.splitlines() if line.startswith("#| fig-cap") and "Latency of one" in line)
-    assert 'intervals.]{.content-visible when-meta=\\"latency.here_intervals\\"}' in caption
+    assert 'intervals, where a cell has one.]{.content-visible when-meta=\\"latency.here_intervals\\"}' in caption
 
 
 def test_figures_show_the_facts():
