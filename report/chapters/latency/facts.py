@@ -181,6 +181,7 @@ class Latency(Facts):
     deadline: Deadline
     reference: LatencyReference
     own_gpu: bool  #: A GPU was measured next to a processor
+    bound_ranks: bool  #: The bound ranks the largest batches in the first figure better than chance
     gpu_fp32: bool  #: Times of a GPU at fp32 are shown
     single_apart: bool  #: Processor and GPU rank networks alike in batches, but not with one input
     here_intervals: bool  #: Times in the first figure have intervals
@@ -194,8 +195,9 @@ def of(paper: Paper) -> Latency:
     own = here.source if here else Source("machines", command=COMMAND)
     reference = _reference(timed_here(paper.reference))
     both = sourced(_both(here, own_gpu), own)
+    found = sourced(_here(here) if here else missing(LatencyHere), own)
     return Latency(
-        here=sourced(_here(here) if here else missing(LatencyHere), own),
+        here=found,
         gpu=_gpu(gpu) if gpu else missing(LatencyGpu),
         both=both,
         batching=sourced(_batching(here) if here else missing(LatencyBatching), own),
@@ -205,6 +207,7 @@ def of(paper: Paper) -> Latency:
         deadline=sourced(_deadline(here) if here else missing(Deadline), own),
         reference=reference,
         own_gpu=own_gpu is not None,
+        bound_ranks=found.large.layers.above(0),
         gpu_fp32=any(timed and timed.kind == "GPU" for timed in (here, own_gpu)),
         single_apart=_is_single_apart(both),
         here_intervals=has_intervals(here),

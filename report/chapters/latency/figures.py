@@ -130,8 +130,9 @@ def ranks(paper: Paper) -> alt.ConcatChart:
     return alt.concat(*panels, name="latency-ranks", description=description)
 
 
-def _of(devices: Sequence[Timed]) -> str:
-    return " and ".join(f"{_titled(timed)} ({timed.networks:,} networks)" for timed in devices)
+def _of(devices: Sequence[Timed]) -> list[str]:
+    """Return the lines of a title; a phone has no room for two devices in one."""
+    return [f"{_titled(timed)}: {timed.networks:,} networks" for timed in devices]
 
 
 def correlations(devices: Sequence[Timed]) -> pd.DataFrame:
@@ -163,7 +164,7 @@ def correlations(devices: Sequence[Timed]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["first", "second", "rho", "pale"]).dropna(subset="rho")
 
 
-def matrix(rows: pd.DataFrame, title: str) -> alt.LayerChart:
+def matrix(rows: pd.DataFrame, title: list[str]) -> alt.LayerChart:
     """Draw rank correlations as coloured cells with numbers; pale cells are white."""
     across, down = (tuple(dict.fromkeys(rows[of])) for of in ("first", "second"))
     x = Categories(names=across, pixels=CELL * len(across), vertical=False, padding=0.04)

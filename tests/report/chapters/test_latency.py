@@ -163,6 +163,7 @@ def test_a_device_whose_batches_flop_rank_better_than_the_bound_is_an_exception_
         return facts._exception(*found).text
 
     good = timed("CPU", MIXED, UP, flop=MIXED, bound=UP)
+    assert facts.of(world()).bound_ranks
     assert exception(good, None) is None
     assert exception(good, timed("GPU", UP, UP, flop=UP, bound=MIXED)) == "A GPU"
     assert exception(timed("CPU", UP, MIXED, flop=UP, bound=MIXED)) is None  # the smallest batch alone
@@ -233,7 +234,7 @@ def test_a_matrix_that_is_mostly_white_is_not_drawn(monkeypatch):
     alike = dict.fromkeys(("parameters", "activation_byte", "traffic_byte"), UP)
     gpu = timed("GPU", UP)
     monkeypatch.setattr(figures, "timed_elsewhere", lambda _paper: replace(gpu, rows=gpu.rows.assign(**alike)))
-    assert titles(figures.ranks.__wrapped__(world())) == ["A GPU, fp32 (12 networks)"]
+    assert titles(figures.ranks.__wrapped__(world())) == [["A GPU, fp32: 12 networks"]]
     monkeypatch.setattr(figures, "timed_elsewhere", lambda _paper: None)
     with pytest.raises(display.Missing):
         figures.ranks.__wrapped__(world())
@@ -244,7 +245,7 @@ def test_a_matrix_prints_its_coefficients():
         {"first": "FLOP", "second": "latency", "rho": 0.974, "pale": False},
         {"first": "bytes", "second": "latency", "rho": -0.5, "pale": True},
     ])  # fmt: skip
-    made = specified(figures.matrix(rows, ""))
+    made = specified(figures.matrix(rows, []))
     texts = re.findall(r">([^<]+)</text>", picture(made))
     assert {"0.97", "−0.50", "FLOP", "bytes", "latency"} <= set(texts)
     assert texts.count("latency") == 1  # it is correlated with both others: a row, no column
