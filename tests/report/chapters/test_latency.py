@@ -117,10 +117,11 @@ def test_ones_own_gpu_goes_before_a_published_one():
     assert timed_gpu(world()).batches == (1, 8, 64)
     alone = world(chosen=(CPU,))
     assert timed_gpu(alone) is None
-    assert [(found.own_gpu, found.gpu_fp32) for found in map(facts.of, (world(), alone))] == [(True, True), (False, False)]
-    of_gpu = facts.of(world(chosen=(GPU,)))
+    own, of_cpu, of_gpu = map(facts.of, (world(), alone, world(chosen=(GPU,))))
+    assert (own.own_gpu, own.gpu_fp32, own.gpu.precision.text) == (True, True, "fp32")
+    assert (of_cpu.own_gpu, of_cpu.gpu_fp32, of_cpu.gpu.precision.text) == (False, False, "fp16")
     assert (of_gpu.own_gpu, of_gpu.gpu_fp32, of_gpu.gpu.precision.text) == (False, True, "fp16")
-    assert facts.of(alone).gpu.name.text == timed_elsewhere(alone).name == "Bead 2"
+    assert of_cpu.gpu.name.text == timed_elsewhere(alone).name == "Bead 2"
     equal = equal_flop(timed_elsewhere(alone))
     assert equal.name.tolist() == ["oak7", "ash0", "ash2", "ash1", "ResNet-50", "ash3", "oak8"]
 

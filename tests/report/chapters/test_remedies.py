@@ -13,7 +13,7 @@ def test_facts_by_hand():
 
 
 def test_a_small_model_is_decoded_at_the_same_batch_size(tmp_path):
-    """GPT-2 at 8 sequences has the counts of lean: 8 times 100 MFLOP, 2 MB of parameters, 0.25 MB and 2 kB a sequence."""
+    """GPT-2 has the counts of lean: 8 times 100 MFLOP, 2 MB of parameters, 0.25 MB and 2 kB a sequence."""
 
     def rename(row):
         is_lean = (row["model"], row["input_shape"], row["autocast"]) == ("lean", "3x224x224", "")
