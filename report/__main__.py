@@ -140,8 +140,9 @@ def headline(facts: dict[str, dict[str, Any]]) -> list[str]:
     peak, bandwidth = of["utilisation.roofs.peak"], of["utilisation.roofs.bandwidth"]
     if peak and bandwidth:
         first = f"{machine}: {si(peak, 'FLOP/s')} at fp32 and {si(bandwidth, 'B/s')} from memory"
-    if share := of["utilisation.gap.layers"]:
-        first += f"; networks typically reach {percent(share)} of the roofline layer by layer"
+    kinds = [kind for kind in ("processor", "gpu") if of[f"utilisation.{kind}.device"] == machine]
+    if kinds and (share := of[f"utilisation.{kinds[0]}.layers"]):
+        first += f"; the layer-by-layer bound is {percent(share)} of the latency in the median network"
     lines = [first]
     ratio, fewer = of["puzzle.here.ratio"], of["puzzle.needs.fewer"]
     if ratio and fewer:

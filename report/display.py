@@ -28,7 +28,7 @@ NO_TABLES = "<!--| quarto-html-table-processing: none -->"
 LISTED, DRAWN, CLOUD = 100, 30, 1500
 """The most networks in a list of all, in a figure with a row or a name for each, and of points without an interval.
 
-Of more networks, some at even steps represent all (``report.paper.frames.spread``). The caption says so.
+Of more networks, some at even steps represent all (``report.paper.frames.spread``). The caption or the text says so.
 """
 
 

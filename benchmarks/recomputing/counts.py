@@ -86,11 +86,23 @@ def _training(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
     first = layers[layers.forward_flop > 0].groupby("model").forward_flop.first().reindex(trained.index)
     over = trained.training_peak_byte / trained.inference_peak_byte
     state = trained.parameter_byte + trained.gradient_byte + trained.momentum_byte
+    single = at(full, batch=1).set_index("model")
+    largest = trained.parameter_byte.idxmax()
+    moved = layers.groupby(["model", "layer_kind"])[["traffic_byte", "backward_traffic_byte"]].sum().reset_index()
+    moved = moved[moved.traffic_byte > 0]
+    moved = moved.assign(ratio=moved.backward_traffic_byte / moved.traffic_byte)
+    kinds = moved[moved.layer_kind != "other"].groupby("layer_kind")
+    medians = kinds.ratio.median()[kinds.size() >= 6]
     resnet, fixed = trained.loc[RESNET], state[RESNET]
     of_input = (resnet.training_peak_byte - fixed) / batch
     numbers = {
         "counts.networks": len(trained),
         "counts.first_layer": (2 * trained.forward_flop - trained.backward_flop == first).sum(), "memory.batch": batch,
+        "counts.least_bytes": medians.min(), "counts.most_bytes": medians.max(),
+        "embeddings.bytes": at(moved, layer_kind="embedding").ratio.max(),
+        "state.momentum": _held(single.loc[largest], "momentum_byte"),
+        "state.adam": _held(single.loc[largest], "adam_byte"),
+        "state.adam_large": _held(trained.loc[largest], "adam_byte"),
         "memory.most_state": (state / trained.training_peak_byte).max(), "problems.forward": resnet.forward_flop,
         "problems.first": first[RESNET], "problems.ratio": 2 - first[RESNET] / resnet.forward_flop,
         "problems.fixed": fixed, "problems.input": of_input, "problems.batch": (8e9 - fixed) // of_input,
@@ -100,6 +112,12 @@ def _training(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
         "training.memory.saved_share": median_of(trained.saved_byte / trained.training_peak_byte),
         "training.memory.halved": median_of((half / trained.training_peak_byte).dropna()),
     }
+
+
+def _held(network: pd.Series, state: str) -> float:
+    """Return the share of parameters, gradients and an optimiser's state in the peak with that state."""
+    held = network.parameter_byte + network.gradient_byte + network[state]
+    return float(held / (network.training_peak_byte - network.momentum_byte + network[state]))
 
 
 def _programs(data: Path) -> dict[str, Found]:

@@ -119,7 +119,7 @@ def facts(data: Path) -> dict[str, Found]:
     """Return the facts of this module by key."""
     timed = Timed(data)
     return {
-        **_shares(timed), **latencies.published(timed.best), **_changes(timed), **_puzzle(timed),
+        **_shares(timed), **latencies.published(timed.best), **_changes(timed), **_puzzle(timed), **_training(timed),
         **_errors(data, timed.chips),
     }  # fmt: skip
 
@@ -221,6 +221,33 @@ def _puzzle(timed: Timed) -> dict[str, Found]:
     return {f"puzzle.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "puzzle.problems.measured": Found(light.input_s / heavy.input_s)
     }
+
+
+def _training(timed: Timed) -> dict[str, Found]:
+    """Return a step over an inference: of one batch size and release, and an input of timm's in other releases."""
+    inferences, steps = (timed.all[timed.all.phase == phase] for phase in ("inference", "step"))
+    pairs = paired(inferences, steps, "phase")
+    pairs = pairs.assign(ratio=pairs.latency_s_other / pairs.latency_s)
+    cells = pairs.groupby(["device", "precision"])
+    medians = cells.ratio.median()[cells.model.nunique() >= 6]
+    found = {
+        f"training.gpus.{precision}": typical(rows.ratio, rows.model)
+        for precision, rows in pairs.groupby("precision")
+        if precision in ("fp32", "fp16")
+    }
+    oldest = timed.all[(timed.all.source == "timm_results") & (timed.all.compiler == "")]
+    oldest = oldest[oldest.layout == "contiguous"]
+    oldest = oldest.assign(version=oldest.torch.map(version), input_s=oldest.latency_s / oldest.batch)
+    oldest = oldest.sort_values("version", kind="stable")
+    alike = [*NETWORK, "device", "precision", "autocast"]
+    one, other = (oldest[oldest.phase == phase].drop_duplicates(alike) for phase in ("inference", "step"))
+    trained = one.merge(other, on=alike, suffixes=("", "_other"))
+    return found | {
+        "training.gpus.devices": Found(pairs.device.nunique()),
+        "training.gpus.least": Found(medians.min()), "training.gpus.most": Found(medians.max()),
+        "training.gpus.other_networks": Found(trained.model.nunique()),
+        "training.gpus.other": typical(trained.input_s_other / trained.input_s, trained.model),
+    }  # fmt: skip
 
 
 def _errors(data: Path, chips: pd.DataFrame) -> dict[str, Found]:

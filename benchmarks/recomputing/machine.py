@@ -1,4 +1,4 @@
-"""Facts of the newest processor and GPU in the data: their roofs, latencies, training steps and where the time goes."""
+"""Facts of the newest processor and GPU in the data: their roofs, latencies and where the time goes."""
 
 from functools import cached_property
 from pathlib import Path
@@ -103,10 +103,9 @@ class Machine:
         pairs = rows.dropna().reset_index()
         return of_cells(pairs.assign(ratio=pairs[EAGER] / pairs[KEPT]), together[:3], "ratio")
 
-    @cached_property
-    def steps(self) -> pd.DataFrame:
-        """One row is a training step at the batch size that most networks have."""
-        rows = at(self.samples, variant=EAGER, precision=FULL)
+    def timed_steps(self, precision: str) -> pd.DataFrame:
+        """One row is a training step at the batch size that most networks have, with the ratio of its passes."""
+        rows = at(self.samples, variant=EAGER, precision=precision)
         key, stages = ["model", "batch"], ("step", "forward", "backward")
         times = [of_cells(at(rows, phase=stage), key, "latency_s").add_prefix(f"{stage}_") for stage in stages]
         found = times[0].rename(columns={"step_model": "model", "step_batch": "batch"})
@@ -116,8 +115,14 @@ class Machine:
         found = found.merge(
             of_cells(paired.assign(ratio=paired.latency_s_y / paired.latency_s_x), key, "ratio"), on=key
         )
-        found = found.merge(at(self.counted, precision=FULL), on=key)
-        found = found[found.batch == found.groupby("batch").model.nunique().idxmax()].set_index("model")
+        counted = at(self.counted, precision=FULL)
+        found = found.merge(counted[counted.backward_flop.notna()], on=key)
+        return found[found.batch == found.groupby("batch").model.nunique().idxmax()].set_index("model")
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """The training steps at fp32, with their least times."""
+        key, found = ["model", "batch"], self.timed_steps(FULL)
         bounds = at(self.bounds, precision=FULL).pivot_table(index=key, columns="stage", values="least_s")
         bounds = bounds.reset_index("batch").query("batch == @found.batch.iloc[0]").reindex(found.index)
         update = 2 * found.parameter_byte + 2 * found.momentum_byte + found.gradient_byte
@@ -133,7 +138,7 @@ def facts(data: Path) -> dict[str, Found]:
     machine, gpu = Machine(data, "cpu"), Machine(data, "cuda")
     cells = (at(each.cells, variant=EAGER, precision=FULL) for each in (machine, gpu))
     return {
-        **_roofs(machine), **latencies.own(*cells), **_gap(machine), **_remedies(machine), **_training(machine),
+        **_roofs(machine), **latencies.own(*cells), **_gap(machine), **_remedies(machine),
         **_puzzle(machine), **_method(machine), **_gpu(gpu), **_own(data),
     }  # fmt: skip
 
@@ -194,7 +199,7 @@ def _roofs(machine: Machine) -> dict[str, Found]:
     }  # fmt: skip
 
 
-def _terms(machine: Machine) -> pd.DataFrame:
+def terms_of(machine: Machine) -> pd.DataFrame:
     """Return the profiled cells with their share in the operating system."""
     profiles = at(machine.table("profiles"), status="ok", phase="inference", variant=EAGER, precision=FULL)
     profiles = profiles[["model", "batch", "plain_s", "system_s"]]
@@ -203,7 +208,7 @@ def _terms(machine: Machine) -> pd.DataFrame:
 
 
 def _gap(machine: Machine) -> dict[str, Found]:
-    terms = _terms(machine)
+    terms = terms_of(machine)
     profiled = terms.groupby("batch").model.nunique()
     sizes = profiled.index[profiled >= 6]
     first, large = at(terms, batch=sizes.min()), at(terms, batch=sizes.max())
@@ -211,12 +216,11 @@ def _gap(machine: Machine) -> dict[str, Found]:
     light = at(large, model=MOBILENET).iloc[0]
     numbers = {
         "gap.batch": sizes.max(), "gap.networks": len(large), "gap.first_batch": sizes.min(),
-        "gap.nearest": layers.max(), "gap.farthest": layers.min(), "reference.most": large[SYSTEM].max(),
+        "reference.most": large[SYSTEM].max(),
         "example.arithmetic": light.forward_flop / machine.peaks[FULL].number, "example.layers": light.layers_s,
         "example.rest": light.number * (1 - light[SYSTEM]) - light.layers_s,
     }  # fmt: skip
     return {f"utilisation.{key}": Found(float(number)) for key, number in numbers.items()} | {
-        "utilisation.gap.slowdown": median_of(latency / large.layers_s),
         "utilisation.gap.between": median_of(large.layers_s / large.whole_s),
         "utilisation.gap.layers": median_of(layers),
         "utilisation.gap.system": median_of(large[SYSTEM]),
@@ -228,7 +232,7 @@ def _gap(machine: Machine) -> dict[str, Found]:
 
 
 def _remedies(machine: Machine) -> dict[str, Found]:
-    cells, ups, terms = machine.cells, at(machine.speed_ups, precision=FULL), _terms(machine)
+    cells, ups, terms = machine.cells, at(machine.speed_ups, precision=FULL), terms_of(machine)
     ups = ups.rename(columns={"number": "speed_up", "low": "surely", "high": "at_most"})
     keeping = at(ups, batch=64)
 
@@ -251,37 +255,11 @@ def _remedies(machine: Machine) -> dict[str, Found]:
         "utilisation.batching.eager": median_of(batching["eager"]),
         "utilisation.batching.kept": median_of(batching["kept"]),
         "utilisation.gains.kept": median_of(keeping.speed_up),
-        "utilisation.gains.expected": median_of(expected[at_large]),
         "utilisation.gains.excess": median_of((both.speed_up / expected)[at_large]),
         "utilisation.gains.agreement": rank_correlation(both[SYSTEM], both.speed_up, both.model),
         "utilisation.gains.first": median_of(at(ups, batch=1).speed_up),
         "utilisation.gains.lower": median_of((lower / eager).dropna()),
         "utilisation.gains.both": median_of((lower_keeping / eager).dropna()),
-    }
-
-
-def _training(machine: Machine) -> dict[str, Found]:
-    steps = machine.steps
-    over, flop_over = steps.step_number / steps.forward_number, 1 + steps.flop_ratio
-    near = (steps.number / steps.flop_ratio - 1).abs() <= TARGET
-    agreeing = near | ((steps.low <= steps.flop_ratio) & (steps.flop_ratio <= steps.high))
-    resnet = steps.loc[RESNET]
-    measured = Found(resnet.step_number, resnet.step_low, resnet.step_high)
-    numbers = {
-        "step.networks": len(steps), "step.agreeing": agreeing.sum(), "reference.apart": (~agreeing).sum(),
-        "example.batch": resnet.batch, "example.forward": resnet.forward_flop, "example.backward": resnet.backward_flop,
-        "example.flop_s": resnet.flop_s, "example.bound_s": resnet.least_s,
-    }  # fmt: skip
-    return {f"training.{key}": Found(float(number)) for key, number in numbers.items()} | {
-        "training.step.over_forward": median_of(over),
-        "training.step.flop_over_forward": median_of(flop_over),
-        "training.step.excess": median_of(over / flop_over),
-        "training.step.over_flop_bound": median_of(steps.step_number / steps.flop_s),
-        "training.step.over_operator_bound": median_of(steps.step_number / steps.least_s),
-        "training.step.time_ratio": median_of(steps.number),
-        "training.step.flop_ratio": median_of(steps.flop_ratio),
-        "training.example.measured": measured,
-        "training.example.over": quotient(measured, Found(*[resnet.least_s] * 3)),
     }
 
 

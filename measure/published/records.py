@@ -235,7 +235,7 @@ class PublishedKind:
 LATENCY, FLOP = "latency", "flop"
 BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD = "backward/forward", "forward/backward"
 
-Study = Annotated[str, "the study's key in `bib/references.bib`"]
+Study = Annotated[str, "the letter of a study, which stays unnamed"]
 ModelInStudy = Annotated[str, "the study's name of the model"]
 ChipInStudy = Annotated[str, "the study's name of the chip"]
 ChipKey = Annotated[str, "the chip in `data/chips.csv`"]

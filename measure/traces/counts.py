@@ -27,7 +27,7 @@ COLLECTIVES = {
     "symm_mem::multimem_all_reduce_": 2, "vllm::all_reduce": 2, "_c10d_functional::all_reduce": 2,
     "c10d::_allgather_base_": 1, "c10d::_reduce_scatter_base_": 1, "c10d::alltoall_base_": 1,
 }  # fmt: skip
-GLOO = "gloo::"  # begins the name of a collective that runs later: the operator that starts it has its bytes
+GLOO = "gloo::"  # begins the name of a collective on a thread of its own, which an operator of ``COLLECTIVES`` starts
 # The places of the groups and of the input among the arguments
 CONVOLUTIONS = {"aten::convolution": (8, 0), "aten::_convolution": (8, 0), "aten::convolution_backward": (9, 1)}
 TRITON = re.compile(r"triton_\w+")  # Inductor's kernels, which are operators of their own
@@ -95,12 +95,11 @@ class CallCounter:
         tensors = recorded_tensors(signature, self._listed)
         precision = next((PRECISIONS[each.dtype] for each in tensors if each.dtype in PRECISIONS), None)
         shape = " ".join(shape_name(each.shape) or "1" for each in tensors[:MOST_SHAPES])
-        if name.startswith(GLOO):
-            return CallCounts(NOTHING, 0, precision, shape)
-        if name in COLLECTIVES:
+        if name in COLLECTIVES or name.startswith(GLOO):
             if not tensors:
                 return CallCounts(None, None, precision, shape, reason=NO_LIST)
-            return CallCounts(NOTHING, COLLECTIVES[name] * sum(map(tensor_byte, tensors)), precision, shape)
+            passes = COLLECTIVES.get(name, 2)  # gloo's have one list of tensors, which they overwrite
+            return CallCounts(NOTHING, passes * sum(map(tensor_byte, tensors)), precision, shape)
         if TRITON.fullmatch(name):  # it reads and writes its tensors
             work = None if signature.flop is None else Work(signature.flop)
             byte = signature.byte or sum(map(tensor_byte, tensors)) or None

@@ -15,7 +15,7 @@ from measure.domain.kernel_names import is_conversion
 from measure.domain.step_parts import step_parts
 from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceCollective, TraceOperator, TraceStep
 from measure.domain.words import LAYER_KINDS
-from measure.traces.counts import GLOO, CallCounter, CallCounts
+from measure.traces.counts import COLLECTIVES, GLOO, CallCounter, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
 from measure.traces.reading import START, OperatorEvent, Trace
@@ -226,7 +226,11 @@ def _unknown(device: int, step: int | None, reason: str | None) -> GroupKey:
 
 
 def _add_host_calls(trace: Trace, grouping: _Grouping) -> None:
-    """Add the calls of a trace without work of a device, with the host's time that no call inside takes."""
+    """Add the calls of a trace without work of a device, with the host's time that no call inside takes.
+
+    A collective that gloo runs on a thread of its own counts there, as a kernel does: what starts it is host time.
+    """
+    is_apart = any(operator.name.startswith(GLOO) for operator in trace.operators)
     inside: defaultdict[OperatorEvent, float] = defaultdict(float)
     for operator in trace.operators:
         if operator.caller is not None:
@@ -234,7 +238,8 @@ def _add_host_calls(trace: Trace, grouping: _Grouping) -> None:
     for operator in trace.operators:
         step = trace.step_at(operator.start)
         key, counts, call = grouping.key(operator, 0, step, "")
-        if counts.work is None and operator in inside:  # it only calls others
+        only_starts = is_apart and operator.name in COLLECTIVES
+        if only_starts or (counts.work is None and operator in inside):  # it only calls others
             key = _unknown(0, step, AROUND)
         else:
             grouping.groups[key].calls[call] = counts

@@ -85,7 +85,9 @@ function narrowed(specification, columns, width, room) {
       const rows = copy.datasets[data?.name];
       if (rows?.[0]?.ex !== undefined && !thin.has(data.name)) {
         thin.add(data.name);
-        copy.datasets[data.name] = thinned(rows, share, panel.width);
+        const networks = [...new Set(rows.map((row) => row.network))]; // of which the reader sees one
+        copy.datasets[data.name] = networks.flatMap((network) =>
+          thinned(rows.filter((row) => row.network === network), share, panel.width));
       }
       if (mark.angle) mark.angle = (Math.atan(Math.tan((mark.angle * Math.PI) / 180) / share) * 180) / Math.PI;
       for (const channel of [encoding.x, encoding.y]) {

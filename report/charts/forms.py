@@ -48,8 +48,8 @@ def dots(
 ) -> alt.LayerChart:  # fmt: skip
     """Draw a dot with its interval for each name, in the order of the rows. Several series are one below the other.
 
-    ``ends`` are the fields of a value and of its interval. ``ticks`` are names in the legend and their fields, drawn as
-    short lines. ``reference`` is the place of a line across all rows.
+    ``ends`` are the fields of a value and of its interval. ``ticks`` are names in the legend and their fields: the
+    first is drawn as short lines, the next as a hollow diamond. ``reference`` is the place of a line across all rows.
     """
     value, low, high = ends
     palette = palette or {}
@@ -66,10 +66,11 @@ def dots(
         layers.append(intervals.encode(axis(low), y(name), x2=alt.X2(high), **looks, **offset))
     looks |= {"shape": by_shape(series, theme.shapes(palette))} if series else {}
     layers.append(tips(alt.Chart(rows).mark_point().encode(axis(value), y(name), **looks, **offset), *tooltip))
-    for (label, field), ink in zip((ticks or {}).items(), (theme.INK, theme.ORANGE, theme.GREEN), strict=False):
+    looks_of_ticks = (theme.INK, "M0,-1V1", 110), (theme.VERMILION, "diamond", 45)
+    for (label, field), (ink, shape, size) in zip((ticks or {}).items(), looks_of_ticks, strict=False):
         marked = alt.Chart(rows.dropna(subset=field).assign(mark=label))
-        marked = marked.mark_point(filled=False, fill=theme.PAPER, strokeWidth=1.5, size=110)
-        looks = {"color": by_color("mark", {label: ink}), "shape": by_shape("mark", {label: "M0,-1V1"})}
+        marked = marked.mark_point(filled=False, fill=theme.PAPER, strokeWidth=1.5, size=size)
+        looks = {"color": by_color("mark", {label: ink}), "shape": by_shape("mark", {label: shape})}
         layers.append(tips(marked.encode(axis(field), y(name), **looks, **offset), *tooltip))
     return alt.layer(*layers, width=axis.pixels, height=y.pixels, **about)
 

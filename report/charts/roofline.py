@@ -67,10 +67,13 @@ class Plane:
         up = LogAxis.around(y, (0.01, 0.01), pixels=height, title="performance", unit="FLOP/s", vertical=True)
         return cls(tuple(roofs), across, up)
 
-    def chart(self, *layers: alt.Chart, title: Any = "", **about: Any) -> alt.LayerChart:
-        """Draw the roofs, and these layers on them."""
+    def chart(
+        self, *layers: alt.Chart, title: Any = "", has_regimes: bool = True, **about: Any
+    ) -> alt.LayerChart:  # fmt: skip
+        """Draw the roofs, and these layers on them. Regimes are those of the first roof."""
         size = {"width": self.x.pixels, "height": self.y.pixels}
-        return alt.layer(*self._shades(), *self._roofs(), *self._notes(), *layers, title=title, **size, **about)
+        shades = self._shades() if has_regimes else ()
+        return alt.layer(*shades, *self._roofs(), *self._notes(), *layers, title=title, **size, **about)
 
     def place(self, points: alt.Chart, intensity: str, rate: str, *tooltip: tuple[str, str, str]) -> alt.Chart:
         """Place points on the plane. The default tooltip has the field ``name`` and both places."""

@@ -20,7 +20,7 @@ from report.paper.frames import compact, read_frame
 Record = TypeVar("Record")
 
 ENTRY = re.compile(r"^\s*@(?!comment|string|preamble)\w+\s*\{\s*([^,\s]+)\s*,", re.IGNORECASE | re.MULTILINE)
-CITING = ("source", "study")  # the columns that hold keys of the bibliography, joined by ``;``
+CITING = "source"  # the column that holds keys of the bibliography, joined by ``;``
 PROCESSOR = attrgetter("vendor", "family", "vector_extension", "precision")
 
 
@@ -37,13 +37,12 @@ def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[i
     rows, facts = numbered(path, record), TABLES[record]
     lines: dict[Any, int] = {}
     for line, row in rows:
-        for name in (name for name in CITING if name in facts.columns):
-            for cited in getattr(row, name).split(";"):
-                if cited not in keys:
-                    raise UserError(
-                        f"{path}, line {line}, column {name}: {quote(cited)} is not in the bibliography; add its entry "
-                        "to bib/references.bib, in a paper of your own to own.bib"
-                    )
+        for cited in getattr(row, CITING).split(";") if CITING in facts.columns else ():
+            if cited not in keys:
+                raise UserError(
+                    f"{path}, line {line}, column {CITING}: {quote(cited)} is not in the bibliography; add its entry "
+                    "to bib/references.bib, in a paper of your own to own.bib"
+                )
         key = tuple(getattr(row, name) for name in facts.key)
         if key and lines.setdefault(key, line) != line:
             named = quote(" ".join(map(str, key)))
@@ -57,7 +56,8 @@ def frame(path: Path, record: type, keys: frozenset[str]) -> pd.DataFrame:
     Printed numbers become floats; ``<column>_rounding`` is half a unit of the last digit.
     """
     rows, facts = read_frame(record, path), TABLES[record]
-    cited = {key for name in CITING if name in rows for text in rows[name].dropna().unique() for key in text.split(";")}
+    texts = rows[CITING].dropna().unique() if CITING in rows else ()
+    cited = {key for text in texts for key in text.split(";")}
     if not cited <= keys or (facts.key and rows.duplicated([*facts.key]).any()):
         read(path, record, keys)  # raises
     for name, column in facts.columns.items():
@@ -65,8 +65,8 @@ def frame(path: Path, record: type, keys: frozenset[str]) -> pd.DataFrame:
             digits = [nan if cell is None else int(cell.as_tuple().exponent) for cell in rows[name]]
             rows[f"{name}_rounding"] = 0.5 * 10.0 ** np.array(digits, float)
             rows[name] = rows[name].astype(float)
-    texts = [name for name, column in facts.columns.items() if column.type is str]
-    return compact(rows.fillna(dict.fromkeys(texts, "")))
+    empty = {name: "" for name, column in facts.columns.items() if column.type is str}
+    return compact(rows.fillna(empty))
 
 
 def flop_per_cycle(path: Path, keys: frozenset[str]) -> list[FlopPerCycle]:

@@ -46,7 +46,7 @@ GAPS = {
         "training.figures.counters", "cause.figures.single", "latency.figures.gpu",
         "latency.figures.ranks",  # most of its intervals contain zero
     } | LACKING,
-    "nothing": SHOWN.keys() - {"counting.tables.costs"},
+    "nothing": SHOWN.keys() - {"counting.tables.costs", "puzzle.figures.life"},
 }  # fmt: skip
 """What cannot be shown, by what was measured."""
 

@@ -102,7 +102,7 @@ def by_column(column, key):
 
 GONE = {
     "tokens", "timm:oak3", "timm:oak7", "timm:resnet50", "vgg11", "Abacus 1", "NVIDIA D4 (SXM)", "fvcore", "LSTM",
-    "madani2026",
+    "A",
 }  # fmt: skip
 UNTOLD = {"mobilenet_v2", "resnet18", "Cog 3"}
 NAMES = {

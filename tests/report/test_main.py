@@ -145,7 +145,9 @@ def test_a_render_ends_with_the_address_that_a_browser_opens(tmp_path):
 
 FACTS = {
     "machine.at_hand.name": "a chip", "utilisation.roofs.peak": 225.4e9, "utilisation.roofs.bandwidth": 46.5e9,
-    "utilisation.gap.layers": 0.361, "puzzle.here.ratio": 1.234, "puzzle.here.batch": 64, "puzzle.needs.fewer": 5.978,
+    "utilisation.processor.device": "a chip", "utilisation.processor.layers": 0.361,
+    "utilisation.gpu.device": "another chip", "puzzle.here.ratio": 1.234, "puzzle.here.batch": 64,
+    "puzzle.needs.fewer": 5.978,
 }  # fmt: skip
 
 
@@ -156,8 +158,8 @@ def facts(*unknown):
 
 def test_the_headline_has_the_numbers_of_the_paper():
     assert headline(facts()) == [
-        "a chip: 225 GFLOP/s at fp32 and 46.5 GB/s from memory; networks typically reach 36 % of the roofline layer by "
-        "layer",
+        "a chip: 225 GFLOP/s at fp32 and 46.5 GB/s from memory; the layer-by-layer bound is 36 % of the "
+        "latency in the median network",
         "At batch 64, MobileNet-v2 needs 5.98 times fewer FLOP than ResNet-18 and takes 1.23 times as long",
     ]
     assert headline(facts("peak", "layers", "ratio")) == [

@@ -1,6 +1,7 @@
 """A cache of more networks than a figure or a list has room for: how many are shown, and that the caption says so."""
 
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -8,7 +9,7 @@ import scale
 from helpers.places import ROOT
 
 from measure.domain.names import model_name
-from report import display
+from report import display, facts
 from report.chapters.latency import figures as latency
 from report.chapters.latency import tables as latencies
 from report.chapters.networks import figures as networks
@@ -67,8 +68,6 @@ FIGURES = {
     "fig-ratios": (training.ratios.__wrapped__, "network", 12),
     "fig-training-strip": (training.strip.__wrapped__, "network", display.DRAWN),
     "fig-training-kernels": (training.kernels.__wrapped__, "network", display.DRAWN),
-    "fig-gap": (utilisation.gap.__wrapped__, "network", display.DRAWN),
-    "fig-roofs": (utilisation.roofs.__wrapped__, "network", display.DRAWN),
 }  # fmt: skip
 
 
@@ -77,6 +76,16 @@ def test_a_figure_draws_as_many_as_its_caption_says(paper, label):
     show, field, most = FIGURES[label]
     assert most <= len(drawn(show(paper), field)) <= most + 2  # those that the text names stay
     assert NUMBERS[most] in CAPTIONS[label]
+
+
+@pytest.mark.parametrize("show", [utilisation.gap, utilisation.roofs, utilisation.throughput])
+def test_the_text_says_how_many_networks_of_a_processor_are_drawn(paper, show):
+    processor = replace(paper, machines=(paper.machine("cpu"),))
+    assert display.DRAWN <= len(drawn(show.__wrapped__(processor), "network")) <= display.DRAWN + 2
+    assert facts.of_chapter("utilisation", paper).is_thinned
+    text = (ROOT / "report" / "chapters" / "utilisation" / "utilisation.qmd").read_text("utf-8")
+    block = text.partition('when-meta="utilisation.is_thinned"}')[2].partition(":::")[0]
+    assert NUMBERS[display.DRAWN] in block
 
 
 def test_a_cloud_has_some_of_the_points_and_those_it_names(paper, monkeypatch):

@@ -200,7 +200,10 @@ puzzle.elsewhere.slower.number == puzzle.elsewhere.devices.number
 puzzle.elsewhere.by_bytes.number < puzzle.elsewhere.devices.number and puzzle.elsewhere.batch.number >= 1000
 puzzle.problems.measured.number > 1
 training.gpus.fp32.above(3) and training.gpus.fp16.above(3)
-round(training.counters.network_read.number, 3) == 0.998 and training.counters.network_written.number < 0.1
+training.own.most.number < 3 and training.step.flop_over_forward.below(3)
+training.host_bound and training.idle.ratio.below(training.idle.base_ratio.low)
+training.state.adam.number > training.state.momentum.number > 0.5 > training.state.adam_large.number
+round(training.counters.read.number, 3) == 0.998 and training.counters.written.number < 0.1
 bound.shares.layers.above(bound.shares.whole.high)
 bound.shares.compiled.above(1)
 bound.first.bandwidth.number < 1.1 < bound.first.peak.number

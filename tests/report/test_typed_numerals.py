@@ -8,6 +8,8 @@ from measure.domain.statistics import CONFIDENCE
 from measure.predicting.study import NINE
 from report.chapters.counting.facts import TOLERANCE
 from report.chapters.prediction.facts import BATCH
+from report.chapters.training.costs import SEEN
+from report.chapters.training.figures import SMALL
 from report.engine.project import read_project
 from report.engine.source import Line, read_source
 
@@ -29,6 +31,7 @@ ALLOWED = re.compile("|".join([
     rf"\bwithin {TOLERANCE:.0%}".replace("%", " %"),
     *(rf"\b{share:.0%} intervals?".replace("%", " %") for share in (CONFIDENCE, NINE)),
     rf"at fp16, batch {BATCH}, in eager mode",
+    rf"\bSlices below {SMALL:.0%}|\bat least {SEEN:.0%} of the forward time".replace("%", " %"),
 ]))  # fmt: skip
 
 

@@ -31,7 +31,7 @@ class Together(Facts):
     over_next: Value  #: Speed compiled on this GPU over speed in eager mode on the next one.
 
 
-class Cause(Facts):
+class CauseFacts(Facts):
     compiled: Change
     fused: Fused
     together: Together
@@ -46,12 +46,12 @@ class Cause(Facts):
     smaller_numbers_wait: bool  #: At the lower precision the GPU's work in a training step shrinks more than the step
 
 
-def of(paper: Paper) -> Cause:
+def of(paper: Paper) -> CauseFacts:
     best = published.best_timed(paper.published)
     compiled = published.of_best(published.compiled(paper.published), best)
     of_host, other_memory = host.of(paper), memory.of(paper)
     single, lowered = of_host.single, of_host.lowered
-    found = Cause(
+    found = CauseFacts(
         compiled=_change(compiled),
         fused=_fused(paper, compiled),
         together=_together(paper, best, published.of_best(published.steps(paper.published), best)),

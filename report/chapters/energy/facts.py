@@ -230,7 +230,7 @@ def of(paper: Paper) -> Energy:
         _images(machine, BASE_PRECISION), _saved(machine), _puzzle(machine), fit, fit_base, _kernels(machine),
         _tokens(machine),
         fitted=not (fit.constant.is_missing and fit_base.constant.is_missing),
-        byte_exceeds=(fit_base.at_bandwidth.low or 0) > limit_w,
+        byte_exceeds=bool((fit_base.at_bandwidth.low or 0) > limit_w),
     )  # fmt: skip
     values = facts.images.least, facts.fit.cells, facts.fit_base.cells, facts.kernels.idle, facts.tokens.large
     if all(value.is_missing for value in values):  # a name alone is no section

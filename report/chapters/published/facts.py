@@ -1,4 +1,4 @@
-"""How many printed figures of five studies agree with ours, and the causes of the others."""
+"""How many numbers of published studies agree with ours, the causes of the others, and who timed networks."""
 
 from collections import Counter
 
@@ -8,11 +8,16 @@ from report.chapters.published.tables import AGREEMENT, AGREES, LIKENESS, OPEN
 from report.facts import Facts, sourced
 from report.paper import Paper
 from report.paper.frames import matching
+from report.paper.published import SOURCE
 from report.stats.value import Name, Source, Value, count_of, exact
+
+TIMM = "timm_results"
+"""The source of the timings that come with timm."""
 
 
 class Causes(Facts):
     sparse: Value  #: figures that are sparse peaks
+    precision: Value  #: figures that are the peak of another precision
     operations: Value  #: figures that are FLOP of more than products
     summary: Value  #: figures that are torchsummary's total, in MiB, as footprints
     quotient: Value  #: figures that are intensities by such a footprint
@@ -21,6 +26,7 @@ class Causes(Facts):
     repeated: Value  #: figures that are one ratio, printed for several networks
     forward: Value  #: figures that are steps counted as their forward multiply-adds
     milliseconds: Value  #: figures that are times in milliseconds, printed as seconds
+    machine: Value  #: figures that are ratios of times, outside the interval of ours
     unknown: Value  #: figures without a known reason
 
 
@@ -31,7 +37,15 @@ class PrintedRatios(Facts):
     highest: Value  #: the highest ratio of forward to backward
 
 
+class TimedElsewhere(Facts):
+    """TimedElsewhere of networks that others published."""
+
+    all: Value  #: their number
+    timm: Value  #: those of timm's benchmark results
+
+
 class PublishedFacts(Facts):
+    studies: Value  #: studies with such figures
     figures: Value  #: printed figures with a counterpart of ours
     agree: Value  #: figures that agree with ours
     differ: Value  #: figures that differ from ours
@@ -41,15 +55,18 @@ class PublishedFacts(Facts):
     machine: Name  #: the machine of our timings
     causes: Causes
     ratios: PrintedRatios
+    timings: TimedElsewhere
 
 
 def of(paper: Paper) -> PublishedFacts:
     paper = paper.reference  # so that every paper prints the same
-    found = Counter(each.verdict for table in tables.of(paper).values() for each in table)
-    differing = found.total() - found[AGREES] - found[OPEN]
+    rows = [row for table in tables.of(paper).values() for row in table]
+    found = Counter(row.verdict for row in rows)
+    differing = len(rows) - found[AGREES] - found[OPEN]
     causes = {name: count_of(found[name], "figures") for name in Causes.__dataclass_fields__}
     of_paper = PublishedFacts(
-        figures=count_of(found.total(), "figures"),
+        studies=count_of(len({row.study for row in rows}), "studies"),
+        figures=count_of(len(rows), "figures"),
         agree=count_of(found[AGREES], "figures"),
         differ=count_of(differing, "figures"),
         open=count_of(found[OPEN], "figures"),
@@ -58,6 +75,7 @@ def of(paper: Paper) -> PublishedFacts:
         machine=Name(next((each.name for each in paper.machines), None)),
         causes=Causes(**causes),
         ratios=sourced(_ratios(paper), Source("published/training.csv", "FLOP")),
+        timings=sourced(_timings(paper), SOURCE),
     )
     return sourced(of_paper, Source("published", "printed figures that mean the same as one of ours"))
 
@@ -67,3 +85,8 @@ def _ratios(paper: Paper) -> PrintedRatios:
     ways = (BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)
     lowest, highest = (list(matching(rows, ratio_means=way).ratio_as_printed) for way in ways)
     return PrintedRatios(exact(next(iter(lowest), None), "%"), exact(next(reversed(highest), None)))
+
+
+def _timings(paper: Paper) -> TimedElsewhere:
+    rows = paper.published.timings
+    return TimedElsewhere(*(count_of(len(each) or None, "timings") for each in (rows, matching(rows, source=TIMM))))

@@ -1,4 +1,4 @@
-"""Printed figures of five studies, compared with our counts, datasheets and timings.
+"""Printed figures of published studies, compared with our counts, datasheets and timings.
 
 A figure agrees with ours within its rounding, or 1 % if that is more. Otherwise it is compared with numbers that the
 study may have taken for it: first as closely, then within 3 %.
@@ -18,7 +18,7 @@ from measure.domain.workload_records import OURS
 from measure.published.records import BACKWARD_TO_FORWARD, FLOP
 from report import display
 from report.markdown import escape
-from report.markdown_table import cited, markdown_table
+from report.markdown_table import markdown_table
 from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each, highest, matching
 from report.stats.value import Value, exact
@@ -30,7 +30,7 @@ AGREES, OPEN, UNKNOWN = "agrees", "open", "unknown"
 VERDICTS = {
     AGREES: "agrees", OPEN: "within our interval", "sparse": "sparse peak", "precision": "another precision's peak",
     "doubled": "twice the peak", "datasheet": "another datasheet's number", "operations": "more than products",
-    "summary": "torchsummary's total in MiB", "quotient": "quotient of both", "linear": "linear layers alone",
+    "summary": "torchsummary's total in MiB", "quotient": "FLOP over that total", "linear": "linear layers alone",
     "gradient": "one gradient of two", "repeated": "same for several networks", "machine": "other machine",
     "misprint": "bandwidth times time", "network": "another network's count", "counters": "what counters saw",
     "forward": "multiply-adds, forward alone", "milliseconds": "milliseconds", UNKNOWN: "not known",
@@ -52,7 +52,7 @@ Causes = list[tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A printed figure, ours, and the verdict: a key of ``VERDICTS``. ``study`` is a key of the bibliography."""
+    """A printed figure, ours, and the verdict: a key of ``VERDICTS``. ``study`` is a letter."""
 
     study: str
     subject: str
@@ -75,7 +75,7 @@ def of(paper: Paper) -> dict[str, list[Comparison]]:
 def held(paper: Paper, table: str) -> str:
     rows = [
         [
-            cited(each.study), escape(each.subject), escape(each.quantity), exact(each.printed, each.unit),
+            escape(each.study), escape(each.subject), escape(each.quantity), exact(each.printed, each.unit),
             each.ours.interval if each.ours.low else each.ours, VERDICTS[each.verdict],
         ]
         for each in display.required(of(paper.reference)[table])

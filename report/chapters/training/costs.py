@@ -8,6 +8,7 @@ from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP
 from report.paper import BASE_PRECISION, Machine, Paper, operator_groups, published
 from report.paper.cells import with_workload
 from report.paper.frames import matching
+from report.paper.published import NETWORK
 
 PASSES = (FORWARD, BACKWARD)
 
@@ -24,13 +25,29 @@ STEP_COLUMNS = [
 COUNTER_KEY = ["model", "batch", "precision", "phase", "variant"]
 
 
-def steps(machine: Machine | None) -> pd.DataFrame:
+def steps(machine: Machine | None, precision: str = BASE_PRECISION) -> pd.DataFrame:
     """Return the measured and counted steps at the batch size of most networks, the smallest of equals."""
     if machine is None:
         return pd.DataFrame(columns=STEP_COLUMNS)
-    rows = matching(machine.steps, status="ok", precision=BASE_PRECISION)
+    rows = matching(machine.steps, status="ok", precision=precision)
     rows = rows[rows.time_ratio.notna() & rows.backward_flop.notna()]
     return rows[rows.batch == rows.groupby("batch").model.nunique().idxmax()] if len(rows) else rows
+
+
+EVERYWHERE = [
+    "device", "precision", "batch", "model", "time_ratio", "time_ratio_low", "time_ratio_high", "flop_ratio", "over",
+]  # fmt: skip
+
+
+@cache
+def everywhere(paper: Paper) -> pd.DataFrame:
+    """Return the steps of every machine at each of its precisions, fp32 first. ``over`` is a step over its forward."""
+    found = []
+    for machine in paper.machines:
+        for precision in sorted(set(machine.steps.precision), key=lambda each: (each != BASE_PRECISION, each)):
+            rows = steps(machine, precision)
+            found.append(rows.assign(device=machine.name, over=rows.latency_s / rows.forward_s)[EVERYWHERE])
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=EVERYWHERE)
 
 
 def trained(paper: Paper) -> pd.DataFrame:
@@ -96,10 +113,33 @@ def trained_layers(paper: Paper) -> pd.DataFrame:
     return layers[layers.model.isin(rows.index) & layers.batch.isin(rows.batch)]
 
 
-def agreeing(rows: pd.DataFrame) -> pd.Series:
-    """Return whether the ratios in time and in FLOP agree: within 5 %, or within the interval of the first."""
-    near = (rows.time_ratio / rows.flop_ratio - 1).abs() <= 0.05
-    return near | ((rows.time_ratio_low <= rows.flop_ratio) & (rows.flop_ratio <= rows.time_ratio_high))
+NEAR = 0.1  # ratios in time and in FLOP that differ by no more are close
+
+
+def near(rows: pd.DataFrame) -> pd.Series:
+    """Return whether the ratio in time is close to the ratio in FLOP."""
+    return (rows.time_ratio / rows.flop_ratio - 1).abs() <= NEAR
+
+
+def apart(rows: pd.DataFrame) -> pd.Series:
+    """Return whether the ratio in FLOP is outside the interval of the ratio in time."""
+    return (rows.flop_ratio < rows.time_ratio_low) | (rows.flop_ratio > rows.time_ratio_high)
+
+
+def byte_ratios(paper: Paper) -> pd.DataFrame:
+    """Return one row per network in ``trained`` and kind of layer: ``ratio`` of bytes moved, backward over forward."""
+    sums = trained_layers(paper).groupby(["model", "layer_kind"])[["traffic_byte", "backward_traffic_byte"]].sum()
+    sums = sums[sums.traffic_byte > 0].astype(float)
+    return sums.assign(ratio=sums.backward_traffic_byte / sums.traffic_byte).reset_index()
+
+
+def held_share(rows: pd.DataFrame, state: str) -> pd.Series:
+    """Return the share of parameters, gradients and an optimiser's ``state`` in the peak of a step.
+
+    The counted peak is of SGD with momentum; here another state may take the place of the momentum.
+    """
+    held = rows.parameter_byte + rows.gradient_byte + rows[state]
+    return (held / (rows.training_peak_byte - rows.momentum_byte + rows[state])).astype(float)
 
 
 SEEN = 0.01  # the least share of the forward time for a kind to count in summaries; less is noise
@@ -154,21 +194,18 @@ def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
     """Return one row per call of inference with hardware counters.
 
     The counters give ``dram_read_byte`` and ``dram_write_byte``, NaN if one kernel has none; its operators read
-    ``read_byte`` and write ``written_byte``. ``ideal_byte`` are parameters and inputs, each read once.
+    ``read_byte`` and write ``written_byte``.
     """
     columns = ["dram_read_byte", "dram_write_byte"]
     if machine is None:
-        return pd.DataFrame(columns=[*COUNTER_KEY, *columns, "read_byte", "written_byte", "ideal_byte"])
+        return pd.DataFrame(columns=[*COUNTER_KEY, *columns, "read_byte", "written_byte"])
 
     def whole(column: pd.Series) -> float:
         return float(column.astype(float).sum(skipna=False))
 
     rows = matching(machine.hardware_counters, phase=INFERENCE).groupby(COUNTER_KEY)[columns]
     found = with_workload(rows.agg(whole).reset_index(), paper.workloads).dropna(subset="read_byte")
-    return found.assign(
-        written_byte=found.traffic_byte - found.read_byte,
-        ideal_byte=found.parameter_byte + found.input_byte - found.untouched_byte.fillna(0.0),
-    )
+    return found.assign(written_byte=found.traffic_byte - found.read_byte)
 
 
 def published_ratios(paper: Paper) -> pd.DataFrame:
@@ -176,3 +213,24 @@ def published_ratios(paper: Paper) -> pd.DataFrame:
     inferences, steps = (matching(paper.published.timings, phase=phase) for phase in (INFERENCE, STEP))
     pairs = published.paired(inferences, steps, ("phase",))
     return pairs.assign(ratio=pairs.latency_s_other / pairs.latency_s)
+
+
+def ratios_across_releases(paper: Paper) -> pd.DataFrame:
+    """Return one row per network and GPU: ``ratio``, an input in a step over an input in inference.
+
+    The two were timed in different releases of PyTorch, and perhaps at different batch sizes: the oldest of each.
+    """
+    rows = matching(paper.published.timings, compiler="", layout="contiguous")
+    rows = rows.assign(input_s=rows.latency_s / rows.batch, version=rows.torch.map(published.version))
+    rows = rows.sort_values("version", kind="stable")
+    alike = [*NETWORK, "device", "source", "precision", "autocast"]
+    inferences, steps = (matching(rows, phase=phase).drop_duplicates(alike) for phase in (INFERENCE, STEP))
+    pairs = inferences.merge(steps, on=alike, suffixes=("", "_other"))
+    pairs = pairs[pairs.torch != pairs.torch_other]
+    return pairs.assign(ratio=pairs.input_s_other / pairs.input_s)
+
+
+def other_machine(paper: Paper) -> Machine | None:
+    """Return the first GPU where a processor is at hand, and the first processor where a GPU is."""
+    here = paper.at_hand
+    return paper.machine("gpu" if here.chip_kind == "cpu" else "cpu") if here else None

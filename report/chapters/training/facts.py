@@ -6,22 +6,30 @@ import pandas as pd
 
 from measure.domain.models import STORY
 from measure.domain.names import model_name
+from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import PRODUCT_KINDS
-from report import options
-from report.chapters.training import costs, traced
+from report.chapters.training import costs, devices, traced
 from report.facts import Facts, missing, source_of, sourced
-from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
+from report.paper import ALONE, BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.cells import update_byte
 from report.paper.frames import each, highest, matching
-from report.stats.value import Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
+from report.stats.value import Name, Value, count_of, estimated, exact, extremes, median_of, ratio
 
+MOSTLY = 0.5  # a GPU that runs kernels for less of a step waits for its host
+OTHERS = ("other", "outside the layers")  # no kinds of layer
 DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch
 
 
 class Counts(Facts):
     networks: Value  #: networks with a counted backward pass
     first_layer: Value  #: networks that lack exactly the first layer for a ratio of two
-    embedded: Value  #: networks that begin with an embedding and lack nothing
+    least_bytes: Value  #: the lowest median over networks of bytes moved backward over forward, with its kind of layer
+    most_bytes: Value  #: the highest such median, with its kind
+
+
+class Embeddings(Facts):
+    networks: Value  #: networks that begin with an embedding and lack nothing
+    bytes: Value  #: the highest ratio of bytes moved backward over forward of embeddings, with its network
 
 
 class StepRatios(Facts):
@@ -36,7 +44,9 @@ class StepRatios(Facts):
     over_operator_bound: Value  #: time of a step over the roofline layer by layer
     time_ratio: Value  #: backward over forward in time
     flop_ratio: Value  #: backward over forward in FLOP
-    agreeing: Value  #: networks with agreeing ratios in time and in FLOP
+    tolerance: Value  #: the largest relative difference of two ratios that are near
+    near: Value  #: networks whose ratio in time is near their ratio in FLOP
+    apart: Value  #: networks whose ratio in FLOP is outside the 95 % interval of their ratio in time
 
 
 class TrainingKinds(Facts):
@@ -45,7 +55,6 @@ class TrainingKinds(Facts):
     convolution: Value  #: backward over forward in time of convolutions
     normalisation: Value  #: backward over forward in time of normalisations
     pooling: Value  #: backward over forward in time of poolings
-    attention_bytes: Value  #: backward over forward in the bytes that operators of attention move
 
 
 class TrainingShares(Facts):
@@ -56,6 +65,7 @@ class TrainingShares(Facts):
     memory_first: Value  #: networks where that kind holds most memory
     products_flop: Value  #: share of the FLOP that layers with products do
     products_time: Value  #: share of the time that layers with products take
+    other: Name  #: the machine of the other kind, processor or GPU, with profiled steps
 
 
 class TrainingMemory(Facts):
@@ -67,6 +77,16 @@ class TrainingMemory(Facts):
     frozen_share: Value  #: the most that the last layer with products keeps of the saved bytes, all others frozen
     frozen_step: Value  #: FLOP of a step with all layers frozen but that one, over the whole step
     measured_off: Value  #: the largest distance of a measured peak from the counted one, as a share
+
+
+class TrainingState(Facts):
+    """Parameters, gradients and the optimiser's state of the largest counted network, as shares of the peak."""
+
+    network: Name  #: the counted network with most parameters
+    momentum: Value  #: share with SGD and momentum, for one input
+    adam: Value  #: share with Adam, for one input
+    batch: Value  #: the larger batch size
+    adam_large: Value  #: share with Adam at the larger batch size
 
 
 class TrainingExample(Facts):
@@ -92,29 +112,12 @@ class Groups(Facts):
     of_peak: Value  #: FLOP/s of that group over the peak
 
 
-class Counters(Facts):
-    """Bytes of a forward pass by hardware counters. Writes are no test: a result that fits a cache waits there."""
-
-    machine: Name  #: the machine with hardware counters
-    network: Name  #: a network with hardware counters
-    batch: Value  #: its largest batch size with counters
-    network_read: Value  #: bytes read from DRAM over the bytes that its operators read
-    network_written: Value  #: bytes written to DRAM, while the kernels ran, over the bytes that its operators write
-    read: Value  #: bytes read from DRAM over the bytes that operators read, over all networks with counters
-
-
-class TrainingGpus(Facts):
-    devices: Value  #: published GPUs with steps and inferences timed
-    fp32: Value  #: a step over an inference at fp32
-    fp16: Value  #: a step over an inference at fp16
-
-
 class TrainingReference(Facts):
     pooling_time: Value  #: pooling's share of GoogLeNet's forward time
     pooling_flop: Value  #: pooling's share of GoogLeNet's forward FLOP
     forward_rate: Value  #: bytes a second of normalisation, forward
     backward_rate: Value  #: bytes a second of normalisation, backward
-    apart: Value  #: networks with disagreeing ratios in time and in FLOP
+    apart: Value  #: networks whose ratio in FLOP is outside the interval of their ratio in time
     pooled: Value  #: of these, networks where pooling or normalisation moves the time ratio farthest
     depthwise: Value  #: networks with depthwise convolutions
     depthwise_above: Value  #: of these, networks where they take more than twice as long backward
@@ -133,18 +136,24 @@ class TrainingProblems(Facts):
 
 class Training(Facts):
     counts: Counts
+    embeddings: Embeddings
     step: StepRatios
     kinds: TrainingKinds
     shares: TrainingShares
     memory: TrainingMemory
+    state: TrainingState
     example: TrainingExample
     first: Groups
     second: Groups
-    counters: Counters
-    gpus: TrainingGpus
+    counters: traced.Counters
+    own: devices.StepRange
+    idle: devices.IdleStep
+    pair: devices.StepPair
+    gpus: devices.PublishedSteps
     reference: TrainingReference
     recorded: traced.RecordedTraining
     problems: TrainingProblems
+    host_bound: bool
     claims: dict[str, bool]
 
 
@@ -154,37 +163,50 @@ def of(paper: Paper) -> Training:
     counted = source_of("workload/models.csv", "fp32, with a backward pass", "workload")
     measured = source_of(f"{folder}/samples.csv", "phases step, forward, backward, update; fp32", "workload training")
     profiled = source_of(f"{folder}/operators.csv", "phase step, fp32", "workload training operators")
-    counters = options.measure_command("--device cuda --sections workload hardware-counters")
     pair = [*costs.pick(costs.groups(paper, machine).model, STORY), None, None]
     reference, claims = _reference(paper.reference)
+    idle = devices.idle(paper)
+    counts, embeddings = _counts(paper)
     return Training(
-        counts=sourced(_counts(paper), counted),
+        counts=sourced(counts, counted),
+        embeddings=sourced(embeddings, counted),
         step=sourced(_step(machine), measured),
         kinds=sourced(_kinds(paper, machine), profiled),
         shares=sourced(_shares(paper, machine), profiled),
         memory=sourced(_memory(paper, machine), counted),
+        state=sourced(_state(paper), counted),
         example=sourced(_example(machine), measured),
         first=sourced(_groups(paper, machine, pair[0]), profiled),
         second=sourced(_groups(paper, machine, pair[1]), profiled),
-        counters=sourced(_counters(paper), Source("machines", "hardware_counters.csv", counters)),
-        gpus=sourced(_gpus(paper), Source("published/measurements", "steps and inferences of one batch")),
+        counters=traced.counters(paper),
+        own=devices.own(costs.everywhere(paper)),
+        idle=idle,
+        pair=devices.pair(paper),
+        gpus=devices.published_steps(paper),
         reference=sourced(reference, replace(profiled, table=f"machines/{REFERENCE}/operators.csv")),
         recorded=traced.recorded_facts(paper),
         problems=sourced(_problems(paper), counted),
+        host_bound=idle.busy.number is not None and idle.busy.number < MOSTLY,
         claims=claims,
     )
 
 
-def _counts(paper: Paper) -> Counts:
+def _counts(paper: Paper) -> tuple[Counts, Embeddings]:
     rows, layers = costs.trained(paper), costs.trained_layers(paper)
     first = layers[layers.forward_flop > 0].drop_duplicates("model").set_index("model").forward_flop
     shortfall = 2 * rows.forward_flop - rows.backward_flop
     embedded = shortfall[shortfall.index.isin(layers[layers.layer_kind == "embedding"].model)]
-    return Counts(
-        networks=count_of(len(rows), "models"),
-        first_layer=count_of((shortfall == first.reindex(rows.index)).sum()),
-        embedded=exact(int((embedded == 0).sum()) or None),
+    moved = costs.byte_ratios(paper)
+    kinds = moved[~moved.layer_kind.isin(OTHERS)].groupby("layer_kind")
+    medians = kinds.ratio.median()[kinds.model.nunique() >= FEWEST_MODELS]
+    embeddings = matching(moved, layer_kind="embedding").set_index("model").ratio
+    counts = Counts(
+        count_of(len(rows), "models"),
+        count_of((shortfall == first.reindex(rows.index)).sum()),
+        *extremes(medians, fewest=2),
     )
+    most = extremes(embeddings.rename(model_name))[1]
+    return counts, Embeddings(exact(int((embedded == 0).sum()) or None), most)
 
 
 def _step(machine: Machine | None) -> StepRatios:
@@ -200,19 +222,19 @@ def _step(machine: Machine | None) -> StepRatios:
         over_operator_bound=median_of(rows.latency_s / rows.operator_bound_s),
         time_ratio=median_of(rows.time_ratio),
         flop_ratio=median_of(rows.flop_ratio),
-        agreeing=count_of(costs.agreeing(rows).sum()),
+        tolerance=exact(costs.NEAR, "%"),
+        near=count_of(costs.near(rows).sum()),
+        apart=count_of(costs.apart(rows).sum()),
     )
 
 
 def _kinds(paper: Paper, machine: Machine | None) -> TrainingKinds:
     rows = costs.seen(paper, machine)
 
-    def typical(kind: str, column: str = "time_ratio") -> Value:
-        return median_of(matching(rows, layer_kind=kind)[column])
+    def typical(kind: str) -> Value:
+        return median_of(matching(rows, layer_kind=kind).time_ratio)
 
-    return TrainingKinds(
-        typical("convolution"), typical("normalisation"), typical("pooling"), typical("attention", "byte_ratio")
-    )
+    return TrainingKinds(typical("convolution"), typical("normalisation"), typical("pooling"))
 
 
 def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
@@ -225,6 +247,7 @@ def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
     )
     products = rows[rows.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[[*both]].sum()
     whole = rows.groupby("model")[[*both]].sum()
+    other = costs.other_machine(paper)
     return TrainingShares(
         networks=count_of(rows.model.nunique(), "models"),
         time_kind=Name(time_kind),
@@ -233,12 +256,13 @@ def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
         memory_first=count_of(memory_first),
         products_flop=median_of(products.flop / whole.flop, "%"),
         products_time=median_of(products.time_s / whole.time_s, "%"),
+        other=Name(other.name if other is not None and len(costs.kinds(paper, other)) else None),
     )
 
 
 def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
     rows = costs.trained(paper)
-    state = (rows.parameter_byte + rows.gradient_byte + rows.momentum_byte) / rows.training_peak_byte
+    state = costs.held_share(rows, "momentum_byte")
     half = matching(paper.workloads, precision=BASE_PRECISION).set_index("model")
     half_peak = half[half.batch.isin(rows.batch / 2)].training_peak_byte
     last = costs.trained_layers(paper).query("calls > 0 and parameter_count > 0 and forward_flop > 0")
@@ -257,6 +281,24 @@ def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
         frozen_step=median_of((rows.forward_flop + last.forward_flop) / (rows.forward_flop + rows.backward_flop), "%"),
         measured_off=exact(off.max(), "%"),
     )
+
+
+def _state(paper: Paper) -> TrainingState:
+    rows = matching(paper.workloads, precision=BASE_PRECISION)
+    rows = rows[rows.backward_flop.notna()].set_index("model")
+    single, large = rows[rows.batch == ALONE], costs.trained(paper)
+    single = single[single.index.isin(large.index)]
+    if single.empty:
+        return missing(TrainingState)
+    model = str(single.parameter_byte.astype(float).idxmax())
+
+    def share(rows: pd.DataFrame, state: str) -> Value:
+        return exact(costs.held_share(rows, state)[model], "%")
+
+    return TrainingState(
+        Name(model_name(model)), share(single, "momentum_byte"), share(single, "adam_byte"),
+        exact(large.batch[model]), share(large, "adam_byte"),
+    )  # fmt: skip
 
 
 def _example(machine: Machine | None) -> TrainingExample:
@@ -295,31 +337,6 @@ def _groups(paper: Paper, machine: Machine | None, model: str | None) -> Groups:
     return Groups(Name(model_name(most.model)), Name(most.group), of_peak)
 
 
-def _counters(paper: Paper) -> Counters:
-    machine = costs.counter_machine(paper)
-    calls = costs.counted_calls(paper, machine).sort_values("batch")
-    rows = calls.drop_duplicates("model", keep="last").set_index("model")
-    if machine is None or rows.empty:
-        return missing(Counters)
-    read, written = rows.dram_read_byte / rows.read_byte, rows.dram_write_byte / rows.written_byte
-    (model,) = costs.pick(pd.Series(rows.index), ("resnet18",))
-    return Counters(
-        machine=Name(machine.name),
-        network=Name(model_name(model)),
-        batch=exact(rows.batch[model]),
-        network_read=exact(read[model], "%"),
-        network_written=exact(written[model], "%"),
-        read=median_of(read, "%"),
-    )
-
-
-def _gpus(paper: Paper) -> TrainingGpus:
-    rows = costs.published_ratios(paper)
-    medians = rows.groupby(["precision", "model"]).ratio.median().reset_index()
-    steps = (median_of(matching(medians, precision=precision).ratio) for precision in ("fp32", "fp16"))
-    return TrainingGpus(count_of(rows.device.nunique(), "devices"), *steps)
-
-
 def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
     machine = paper.at_hand
     rows = costs.seen(paper, machine)
@@ -327,7 +344,7 @@ def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
     normalisation, pooling = of_kind["normalisation"], of_kind["pooling"].reindex(["googlenet"]).iloc[0]
     depthwise = matching(rows, layer_kind="depthwise convolution").set_index("model").time_ratio
     steps = costs.steps(machine).set_index("model")
-    apart = costs.causes(paper, machine)[~costs.agreeing(steps)]
+    apart = costs.causes(paper, machine)[costs.apart(steps)]
     facts = TrainingReference(
         pooling_time=exact(pooling.forward_time_s_share, "%"),
         pooling_flop=exact(pooling.forward_flop_share, "%"),

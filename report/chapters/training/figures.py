@@ -1,5 +1,7 @@
 """The figures of the chapter on training."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from math import pi
 from typing import Any
@@ -9,7 +11,6 @@ import pandas as pd
 
 from measure.domain.models import STORY
 from measure.domain.names import model_name
-from measure.domain.words import BACKWARD, FORWARD
 from report import display, options
 from report.chapters.training import costs, traced
 from report.charts import forms, theme
@@ -26,14 +27,22 @@ from report.stats.value import median_of
 STEPS = "--sections workload training"
 PROFILES = "--sections workload training operators"
 
+KINDS = {"cpu": "processor", "gpu": "GPU"}
 QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
-IDEAL, UNFUSED = theme.BOUND_COLORS.values()
-BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "operators": UNFUSED}
-TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
+TEMPORARY, LAYERED = "temporary", "layer-by-layer bound"
 MEMORY = "memory"  # the last level of memory
 SHARES = alt.binding_range(min=0, max=0.5, step=0.01, name="Share from ")
 SMALL, OTHER = 0.05, "other"  # smaller slices of a pie are drawn as one
-PIE, CELL = 102.0, 114.0  # pixels from a pie to the next, down and across
+LETTERS = {
+    "convolution": "C", "depthwise convolution": "D", "linear": "L", "attention": "T", "experts": "X",
+    "normalisation": "N", "activation": "A", "pooling": "P", "recurrent": "R", "embedding": "E", OTHER: "o",
+    "outside the layers": "–",
+}  # fmt: skip
+"""The letter of each kind of layer in its slice."""
+
+SLICE_COLORS = {f"{LETTERS[kind]}  {kind}": color for kind, color in theme.LAYER_COLORS.items()}
+LIGHT = {theme.SKY, theme.YELLOW, theme.PURPLE, theme.LAYER_COLORS[OTHER], theme.LAYER_COLORS["outside the layers"]}
+PIE, CELL, RADIUS = 110.0, 114.0, 33  # pixels from a pie to the next, down and across; of a pie
 STEP_OF_RATIOS = 12  # pixels from a name to the next
 FEW = 12  # the most networks in the figures of ratios, of memory and of steps
 
@@ -51,10 +60,10 @@ def ratios(paper: Paper) -> alt.ConcatChart:
     rows = spread(rows, FEW)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     width = theme.plot_width(2, left=left)
-    rows = rows.assign(bound_ratio=rows.backward_bound_s / rows.forward_bound_s)
-    ends = [*rows.time_ratio_low, *rows.time_ratio_high, *rows.time_ratio, *rows.flop_ratio, *rows.bound_ratio]
+    rows = rows.assign(byte_ratio=(rows.backward_traffic_byte / rows.traffic_byte).astype(float))
+    ends = [*rows.time_ratio_low, *rows.time_ratio_high, *rows.time_ratio, *rows.flop_ratio, *rows.byte_ratio]
     axis = LinearAxis.around(ends, zero=False, pixels=width, title="backward over forward")
-    ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", LAYERED: "bound_ratio"}
+    ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", "bytes": "byte_ratio"}
     panels = [forms.dots(rows, "network", ratio, axis, ticks=ticks, title="Networks", step=STEP_OF_RATIOS)]
     if kinds := _kinds(paper):
         ends = [value for kind in kinds for value in kind.values() if isinstance(value, float)]
@@ -111,14 +120,29 @@ def pies(paper: Paper, everything: bool = False) -> alt.ConcatChart:
     two = costs.pick(rows.model, costs.UNLIKE)
     others = [model for model in dict.fromkeys(rows.model) if model not in two][:8]
     models = display.required(others if everything else two)
-    middles = {model_name(model): PIE * (line + 0.5) + 10 for line, model in enumerate(models)}
-    rows = rows[rows.model.isin(models)]
     panels = []
-    for (cost, name), stage in product(QUANTITIES.items(), (FORWARD, BACKWARD)):
-        seen = rows[rows[f"{stage}_{cost}_share"] >= traced.SEEN]
-        panels.append(_pies(slices(seen, f"{stage}_{cost}"), f"{name}, {stage}", middles))
+    for (cost, name), stage in product(QUANTITIES.items(), costs.PASSES):
+        panels.append(_pies(rows, models, f"{stage}_{cost}", f"{name}, {stage}"))
     description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
     return alt.concat(*panels, name=f"training-pies{'-others' if everything else ''}", description=description)
+
+
+@display.figure
+def pies_of_two(paper: Paper) -> alt.ConcatChart:
+    """Draw the time of both passes by kind of layer, on processor and GPU, for the same networks."""
+    command = options.measure_command(f"--device cuda {PROFILES}")
+    machines = [display.required(each, command) for each in (paper.at_hand, costs.other_machine(paper))]
+    tables = [with_names(costs.kinds(paper, machine), command) for machine in machines]
+    common = [model for model in dict.fromkeys(tables[0].model) if model in set(tables[1].model)]
+    models = display.required(costs.pick(pd.Series(common, dtype=object), STORY))
+    panels = [
+        _pies(rows, models, f"{stage}_time_s", f"{KINDS[machine.chip_kind]}, {stage}")
+        for machine, rows in zip(machines, tables, strict=True)
+        for stage in costs.PASSES
+    ]
+    names = " and ".join(machine.name for machine in machines)
+    description = f"Pies of time by kind of layer on {names} for {', '.join(map(model_name, models))}."
+    return alt.concat(*panels, name="training-pies-of-two", description=description)
 
 
 def slices(rows: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -130,21 +154,31 @@ def slices(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     return rows.iloc[rows.share.mask(rows.kind == OTHER, 0).argsort()[::-1]]
 
 
-def _pies(rows: pd.DataFrame, of: str, middles: dict[str, float]) -> alt.LayerChart:
-    """Draw a pie for each network at its middle. Each has its name, since a narrow page moves the panels."""
+def _pies(rows: pd.DataFrame, models: Sequence[str], column: str, of: str) -> alt.LayerChart:
+    """Draw a pie for each network, below each other. Each has its name, since a narrow page moves the panels."""
+    middles = {model_name(model): PIE * (line + 0.5) + 10 for line, model in enumerate(models)}
+    seen = rows[rows.model.isin(models) & (rows[f"{column}_share"] >= traced.SEEN)]
     places = alt.X("x:Q", scale=None, axis=None), alt.Y("y:Q", scale=None, axis=None)
-    rows = rows.assign(x=CELL / 2, y=rows.network.map(middles), of=of).sort_values("y", kind="stable")
-    base = alt.Chart(rows).encode(*places).transform_stack(["start", "end"], "share", ["network"])
+    cut = slices(seen, column)
+    cut = cut.assign(
+        x=CELL / 2, y=cut.network.map(middles), of=of, letter=cut.kind.map(LETTERS).where(cut.share >= SMALL, ""),
+        slice=cut.kind.map(lambda kind: f"{LETTERS[kind]}  {kind}"),
+        ink=[theme.INK if theme.LAYER_COLORS[kind] in LIGHT else theme.PAPER for kind in cut.kind],
+    ).sort_values("y", kind="stable")  # fmt: skip
+    base = alt.Chart(cut).encode(*places).transform_stack(["start", "end"], "share", ["network"])
     angle = {"type": "quantitative", "stack": None, "scale": alt.Scale(domain=[0, 1], range=[0, 2 * pi])}
-    arcs = base.mark_arc(outerRadius=30, stroke=theme.PAPER, strokeWidth=0.6).encode(
-        theta=alt.Theta(field="start", **angle), theta2=alt.Theta2("end"), color=by_color("kind", theme.LAYER_COLORS)
+    arcs = base.mark_arc(outerRadius=RADIUS, stroke=theme.PAPER, strokeWidth=0.8).encode(
+        theta=alt.Theta(field="start", **angle), theta2=alt.Theta2("end"), color=by_color("slice", SLICE_COLORS)
     )
-    numbers = base.mark_text(radius=40).encode(theta=alt.Theta(field="turn", **angle), text=alt.Text("text:N"))
-    numbers = numbers.transform_calculate(turn="(datum.start + datum.end) / 2", text="format(100 * datum.share, '.0f')")
+    turned = base.transform_calculate(turn="(datum.start + datum.end) / 2", text="format(100 * datum.share, '.0f')")
+    turned = turned.encode(theta=alt.Theta(field="turn", **angle))
+    numbers = turned.mark_text(radius=RADIUS + 10).encode(text=alt.Text("text:N"))
+    letters = turned.mark_text(radius=RADIUS - 9, fontWeight="bold", fontSize=10)
+    letters = letters.encode(text=alt.Text("letter:N"), color=alt.Color("ink:N", scale=None))
     names = pd.DataFrame({"text": [*middles], "x": 0, "y": [middle - PIE / 2 for middle in middles.values()]})
     return alt.layer(
         tips(arcs, ("of", "of", ""), ("network", "network", ""), ("kind", "kind", ""), ("share", "share", ".1%")),
-        alt.Chart(names).mark_text(align="left").encode(*places, text=alt.Text("text:N")), numbers,
+        alt.Chart(names).mark_text(align="left").encode(*places, text=alt.Text("text:N")), numbers, letters,
         title=of, width=CELL, height=PIE * len(middles), view={"stroke": None},
     )  # fmt: skip
 
@@ -222,13 +256,16 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     # The roof sets the axes, so that two papers line up; they are longer only where a group would be lost
     ridge, peak = roof.ridge_flop_per_byte or 1, roof.peak_flop_per_s
     reach = [ridge / 200, 200 * ridge, *rows.intensity], [peak / 2000, *rows.flop_per_s]
-    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 155, *reach)
+    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 180, *reach)
+    title = f"{plane.x.title} ({plane.x.unit})"  # the unit at each tick would leave room for two
+    plane = replace(plane, x=replace(plane.x, title=title, unit=""))
     levels = {level.name: float(level.bandwidth_byte_per_s) for level in machine.levels}
     levels[MEMORY] = min(float(roof.bandwidth_byte_per_s), 1e30)  # JSON has no endless one
     most = f"min({float(peak)}, datum['intensity'] * {levels}[level])"
     networks = sorted(set(rows.network))
     panels = []
-    color = by_color("group", theme.KERNEL_COLORS)
+    color = by_color("group", theme.KERNEL_COLORS, legend=None)
+    named = _names_of(plane, rows)
     corners = [
         {"level": level, "intensity": at, "rate": at * speed}
         for level, speed in levels.items() if level != MEMORY
@@ -239,13 +276,16 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     slopes = slopes.transform_filter("datum['level'] === level")
     for side in chosen:
         marks = plane.groups(rows, "group", "group", "step", color=color)
-        marks.transform = [
+        picked = [
             {"filter": f"datum['network'] === {side} && datum['share'] >= least"},
             {"filter": "only === 'all' || datum['group'] === only"},
-            {"calculate": f"datum['flop_per_s'] / {most}", "as": "attained"},
-            *marks.transform,
         ]
-        panels.append(plane.chart(marks, slopes, title={"text": {"expr": side}}))
+        attained = {"calculate": f"datum['flop_per_s'] / {most}", "as": "attained"}
+        marks.transform = [*picked, attained, *marks.transform]
+        texts = [layer.copy(deep=False) for layer in named]
+        for layer in texts:
+            layer.transform = picked
+        panels.append(plane.chart(marks, slopes, *texts, title={"text": {"expr": side}}))
     choices = [
         *(choice(side, network, networks, f"{side.capitalize()} ") for side, network in chosen.items()),
         choice("only", "all", ["all", *sorted(set(rows.group))], "Group "),
@@ -254,6 +294,19 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     ]
     description = f"Rooflines with groups of operators of a training step of {' and '.join(chosen.values())}."
     return alt.concat(*panels, name="training-kernels", description=description).add_params(*choices)
+
+
+def _names_of(plane: Plane, rows: pd.DataFrame) -> list[alt.Chart]:
+    """Name the groups of each network clear of each other, in layers whose rows have the network, group and share."""
+    found = []
+    for network, own in rows.groupby("network"):
+        layers = plane.names(own, "group", "intensity", "flop_per_s", ("share", 1.0))
+        placed = layers[0].data.merge(own[["group", "share"]], left_on="text", right_on="group")
+        found.append((layers, placed.assign(network=network)))
+    layers, placed = found[0][0], pd.concat([placed for _, placed in found])
+    for layer in layers:
+        layer.data = placed
+    return layers
 
 
 @display.figure
@@ -273,21 +326,3 @@ def recorded(paper: Paper) -> alt.ConcatChart:
         panels.append(plane.chart(groups, *named, title=f"{short_name(step.chip)}, {stage} pass"))
     description = f"Rooflines of the {step.chip} with {len(rows)} kinds of layer of a training step, sized by time."
     return alt.concat(*panels, name="training-recorded", description=description)
-
-
-@display.figure
-def counters(paper: Paper) -> alt.Chart:
-    """Draw the bytes that a call reads: by hardware counters, ideally, and by its operators."""
-    calls = costs.counted_calls(paper, costs.counter_machine(paper))
-    rows = calls[calls.dram_read_byte.notna()]
-    rows = with_names(rows, "--device cuda --sections workload hardware-counters")
-    rows = rows.assign(call=rows.network + ", batch " + rows.batch.astype(str))
-    columns = {"ideal_byte": "ideal", "dram_read_byte": "counters", "read_byte": "operators"}
-    long = rows.rename(columns=columns).melt("call", list(columns.values()), "bytes", "byte").dropna()
-    y = Categories.steps(long.call, 30)  # the marks below each other: counters and operators may agree
-    x = LogAxis.around(long.byte, pixels=theme.plot_width(left=y.room), title="bytes that a call reads", unit="B")
-    tooltip = [("call", "call", ""), ("bytes", "bytes", ""), ("byte", "read", "B")]
-    points = alt.Chart(long, width=x.pixels, height=y.pixels, name="training-counters").mark_point(size=60)
-    points.description = f"Bytes that {len(rows)} calls read: ideal, by hardware counters, by their operators."
-    below = alt.YOffset("bytes:N").scale(domain=[*BYTES])
-    return tips(points.encode(x("byte"), y("call"), below, color=by_color("bytes", BYTES)), *tooltip)

@@ -1,4 +1,4 @@
-"""A training step that a profiler recorded on a GPU: its kinds of layer, in both passes, under the chip's roof."""
+"""GPUs under a profiler: the kinds of layer in a recorded training step under the chip's roof; hardware counters."""
 
 from functools import cache
 from typing import NamedTuple
@@ -7,11 +7,14 @@ import pandas as pd
 
 from measure.cache.traces import StoredTrace
 from measure.domain.kernel_names import ALGORITHMS
+from measure.domain.names import model_name
 from measure.domain.roofs import Roof, Roofline
 from measure.domain.trace_records import COMMUNICATION
 from measure.domain.words import BACKWARD
+from report.chapters.training import costs
 from report.chapters.training.costs import PASSES
 from report.facts import Facts, missing, sourced
+from report.options import measure_command
 from report.paper import Paper
 from report.paper.chips import roof_of, short_name
 from report.paper.operator_groups import traced
@@ -31,6 +34,16 @@ class RecordedTraining(Facts):
     products: Value  #: share of the peak that convolutions, linear layers and attention reach
     normalisation: Value  #: share of the bandwidth that normalisations reach
     closest: Value  #: the largest share of the roof that a kind of layer reaches, with its name
+
+
+class Counters(Facts):
+    """Bytes of a forward pass by hardware counters. Writes are no test: a result that fits a cache waits there."""
+
+    machine: Name  #: the machine with hardware counters
+    network: Name  #: a network with hardware counters
+    batch: Value  #: its largest batch size with counters
+    read: Value  #: bytes read from DRAM over the bytes that its operators read
+    written: Value  #: bytes written to DRAM, while the kernels ran, over the bytes that its operators write
 
 
 class RecordedStep(NamedTuple):
@@ -92,3 +105,23 @@ def recorded_facts(paper: Paper) -> RecordedTraining:
         closest=extremes(seen.set_index(seen.kind + ", " + seen.stage).roof_share, "%")[1],
     )
     return sourced(found, SOURCE)
+
+
+def counters(paper: Paper) -> Counters:
+    command = measure_command("--device cuda --sections workload hardware-counters")
+    source = Source("machines", "hardware_counters.csv", command)
+    machine = costs.counter_machine(paper)
+    calls = costs.counted_calls(paper, machine).sort_values("batch")
+    rows = calls.drop_duplicates("model", keep="last").set_index("model")
+    if machine is None or rows.empty:
+        return sourced(missing(Counters), source)
+    (model,) = costs.pick(pd.Series(rows.index), ("resnet18",))
+    row = rows.loc[model]
+    found = Counters(
+        machine=Name(machine.name),
+        network=Name(model_name(model)),
+        batch=exact(row.batch),
+        read=exact(row.dram_read_byte / row.read_byte, "%"),
+        written=exact(row.dram_write_byte / row.written_byte, "%"),
+    )
+    return sourced(found, source)

@@ -1,4 +1,4 @@
-"""The numbers of the chapter on utilisation: a machine's roofs, how close networks come, and the causes of the gap."""
+"""The numbers of the chapter on utilisation: the roofs, how much of them networks reach, and the causes of the gap."""
 
 from functools import cache
 from math import inf
@@ -7,20 +7,41 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.names import model_name
-from measure.domain.statistics import FEWEST_MODELS
-from measure.domain.words import EAGER, INFERENCE
+from measure.domain.words import EAGER
+from report.chapters.utilisation.achieved import (
+    Achieved,
+    Halved,
+    KernelGap,
+    Profiled,
+    achieved,
+    halved,
+    kernels,
+    of_gpu,
+    profiled,
+)
+from report.chapters.utilisation.gap import (
+    KEPT,
+    base_cells,
+    batch_sizes,
+    batching_of,
+    devices,
+    gains_of,
+    gap_terms,
+    is_reference,
+    kept_terms,
+    stream_rates,
+)
+from report.display import DRAWN
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
-from report.paper.cells import INFERENCE_CELL
 from report.paper.frames import each, highest, matching
-from report.paper.operator_groups import profiled as profiled_groups
 from report.paper.roofs import STREAMS, sustained
 from report.stats.correlations import rank_correlation
 from report.stats.value import Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio, waits_for
 
-KEPT, EXAMPLE = "kept_memory", "mobilenet_v2"
+EXAMPLE = "mobilenet_v2"
 DEPTHWISE = "depthwise convolution"
-OBSERVED = ["plain_s", "profiled_s", "busy_s", "system_s", "page_faults"]
+FAR_LESS = 4  # a batch N times as large takes less than N / 4 times as long
 PAGE_BYTE = 4096  # a page of memory on x86 under Linux
 
 
@@ -34,31 +55,27 @@ class Roofs(Facts):
     cache_gain: Value  #: Bandwidth of the fastest cache over the bandwidth of memory.
     lowest: Value  #: The lowest intensity of a measured cell by compulsory bytes.
     side: Name  #: The bound of the network with the lowest intensity, as a whole.
-    networks: Value  #: Networks measured at the batch size of the gap.
-    below: Value  #: Networks left of the ridge there when bytes between layers count.
     above: Value  #: Networks faster than the measured peak at fp32, which was measured too low.
 
 
 class Gap(Facts):
+    """The terms of the latency in the profiled networks, if the machine at hand is a processor."""
+
     batch: Value  #: The batch size of the gap: the largest with enough profiled networks.
     networks: Value  #: Networks profiled at the batch size of the gap.
-    slowdown: Value  #: Latency over the roof layer by layer.
     between: Value  #: Least time layer by layer over the whole network's: the cost of bytes between layers.
-    layers: Value  #: Share of the latency that the roof layer by layer explains.
-    system: Value  #: Share of the latency in the operating system (processors alone).
-    host: Value  #: Share of the latency without a running kernel (GPUs alone).
+    layers: Value  #: The layer-by-layer bound over the latency, in the profiled networks alone.
+    system: Value  #: Share of the latency in the operating system.
     rest: Value  #: Share of the latency that remains: kernels below their roof, and the framework.
-    nearest: Value  #: The largest share of its roof that a network reaches, layer by layer.
-    farthest: Value  #: The smallest share of its roof that a network reaches.
     first_batch: Value  #: The smallest batch size that was profiled.
     first_system: Value  #: The operating system's share at the smallest profiled batch size.
     drift: Value  #: Time of a plain call in the profiled process over the latency of the cell.
 
 
 class UtilisationBatching(Facts):
-    eager: Value  #: Throughput at the batch size of the gap over the batch size before, as PyTorch comes.
+    eager: Value  #: Throughput at the batch size of the gap over the batch size before, by default.
     kept: Value  #: The same ratio of throughputs with freed memory kept.
-    losing: Value  #: Networks that lose throughput between these batch sizes, as PyTorch comes.
+    losing: Value  #: Networks that lose throughput between these batch sizes, by default.
     of: Value  #: Networks measured at both batch sizes.
 
 
@@ -68,8 +85,11 @@ class Gains(Facts):
     kept_surely: Value  #: Networks that gain from keeping memory with their whole interval.
     kept_of: Value  #: Networks measured with memory kept and in eager mode.
     kept_most: Value  #: The largest gain from keeping memory, with its network.
-    expected: Value  #: The gain without the operating system's share: 1 / (1 - share).
     excess: Value  #: The measured gain over the expected one.
+    checked: Value  #: Profiled networks that also ran with memory kept, at the batch size of the gap.
+    met: Value  #: Networks of these whose measured gain is 1 / (1 - share) or more.
+    excess_low: Value  #: The measured gain over the expected one, in the half of the networks with the smaller shares.
+    excess_high: Value  #: The measured gain over the expected one, in the half with the larger shares.
     agreement: Value  #: Rank correlation of the system's share with the gain, over all profiled cells.
     first: Value  #: The gain from keeping memory at the smallest batch size.
     first_expected: Value  #: The gain expected at the smallest batch size from the operating system's share.
@@ -80,6 +100,7 @@ class Gains(Facts):
 
 class UtilisationExample(Facts):
     network: Name  #: The network of the worked example.
+    batch: Value  #: Its batch size.
     peak: Value  #: The peak, to the digits of the calculation.
     bandwidth: Value  #: The bandwidth of memory, to the digits of the calculation.
     flop: Value  #: FLOP of the example at the batch size of the gap.
@@ -91,9 +112,11 @@ class UtilisationExample(Facts):
     latency: Value  #: Measured latency of the example.
     system: Value  #: The time in the operating system, or without a running kernel.
     faults: Value  #: The page faults of a call.
-    fault: Value  #: The system's time for a page fault.
+    others: Value  #: Other networks profiled at this batch size.
+    fault: Value  #: The system's time for a page fault, in the median of these other networks.
     threads: Value  #: The threads that share the faults.
-    rest: Value  #: The time that neither roof nor system explains.
+    predicted: Value  #: The time in the operating system that follows from the other networks' time for a fault.
+    rest: Value  #: The time that remains after the layer-by-layer bound and the system, or the wait for kernels.
 
 
 class UtilisationReference(Facts):
@@ -112,8 +135,21 @@ class Utilisation(Facts):
     batching: UtilisationBatching
     gains: Gains
     example: UtilisationExample
+    processor: Achieved
+    gpu: Achieved
+    gpu_lower: Achieved
+    gpu_gain: Halved
+    kernels: KernelGap
+    kernels_lower: KernelGap
+    profiled: Profiled
     reference: UtilisationReference
     too_low: bool  #: A network computes faster than the measured peak
+    is_thinned: bool  #: Figures draw some of the networks, because there are more than fit
+    gap_drawn: bool  #: A profile takes a gap apart, on the processor or on the GPU
+    is_checked: bool  #: The gain from keeping memory can be compared with the operating system's share
+    waits_for_host: bool  #: On the GPU at the lower precision, a larger batch takes far less than its share of time
+    gpu_is_reference: bool  #: The GPU comes with the project, the machine at hand does not
+    processor_is_reference: bool  #: The processor comes with the project, the machine at hand does not
     claims: dict[str, bool]
 
 
@@ -132,14 +168,38 @@ def of(paper: Paper) -> Utilisation:
     claims = {
         "batching_loses": batching.eager.below(0.9),
         "keeping_restores": batching.kept.above(0.95),
-        "clearing_is_not_all": gains.excess.above(1),
+        "clearing_is_not_all": gains.excess_high.above(1),
+        "share_is_least": (gains.met.number or 0) >= 0.9 * (gains.checked.number or inf),
         "share_tells": gains.agreement.above(0.7),
         "reading_slower": reference.read.below(reference.copy.number or 0),
         "loop_is_fast": reference.read_cache.above(2 * (reference.copy.number or 0)),
         "depthwise_slow": (reference.depthwise.number or 1e99) < (roofs.bandwidth.number or 0) / 5,
     }
-    groups = _groups(paper.at_hand)
-    return Utilisation(*groups, reference=reference, too_low=bool(groups[0].above.number), claims=claims)
+    groups, (processor, gpu) = _groups(paper.at_hand), devices(paper)
+    lower = gpu.lower_precision if gpu else ""
+    kernel_gaps = [kernels(gpu, precision) for precision in (BASE_PRECISION, lower)]
+    of_processor = source_of("machines/*/samples.csv", "inference", "inference roofs")
+    lowered = achieved(gpu, lower, of_gpu("samples"))
+    larger = (lowered.middle_batch.number or 0) if lowered.first_batch.number == 1 else 0  # than one input
+    return Utilisation(
+        *groups,
+        processor=achieved(processor, BASE_PRECISION, of_processor),
+        gpu=achieved(gpu, BASE_PRECISION, of_gpu("samples")),
+        gpu_lower=lowered,
+        gpu_gain=halved(gpu),
+        kernels=kernel_gaps[0],
+        kernels_lower=kernel_gaps[1],
+        profiled=profiled(paper),
+        reference=reference,
+        too_low=bool(groups[0].above.number),
+        is_thinned=any(base_cells(each).model.nunique() > DRAWN for each in (processor, gpu) if each),
+        gap_drawn=not groups[1].networks.is_missing or not kernel_gaps[0].networks.is_missing,
+        is_checked=not groups[3].excess.is_missing,
+        waits_for_host=lowered.stretch.below(larger / FAR_LESS),
+        gpu_is_reference=is_reference(paper, gpu),
+        processor_is_reference=is_reference(paper, processor),
+        claims=claims,
+    )
 
 
 @cache  # the machine at hand may be the reference machine
@@ -150,56 +210,14 @@ def _groups(machine: Machine | None) -> Groups:
         first, small, large = batch_sizes(machine)
         terms = gap_terms(machine)
         groups = (
-            _roofs(machine, large), _gap(machine, terms, first, large), _batching(machine, small, large),
-            _gains(machine, terms, first, large), _example(machine, terms[terms.batch == large]),
+            _roofs(machine), _gap(machine, terms, first, large), _batching(machine, small, large),
+            _gains(machine, first, large), _example(machine, terms[terms.batch == large]),
         )  # fmt: skip
     sources = (source_of(f"machines/*/{table}.csv", section, section) for table, section in SOURCES.values())
     return tuple(map(sourced, groups, sources))
 
 
-@cache
-def base_cells(machine: Machine, variant: str = EAGER, precision: str = BASE_PRECISION) -> pd.DataFrame:
-    cells = matching(machine.cells if variant == EAGER else machine.variants, variant=variant, precision=precision)
-    return cells[cells.latency_s.notna()]
-
-
-@cache
-def gap_terms(machine: Machine) -> pd.DataFrame:
-    """Return one row per profiled cell: its latency, and the terms ``whole_s`` to ``rest_s`` that sum to it.
-
-    ``outside`` is the share of a call that its threads spend in the operating system, or on a GPU the share without a
-    running kernel. That share of the latency is the third term.
-    """
-    profiles = matching(machine.profiles, status="ok", phase=INFERENCE, variant=EAGER)
-    rows = base_cells(machine).merge(profiles[[*INFERENCE_CELL, *OBSERVED]], on=INFERENCE_CELL)
-    rows = rows.astype(dict.fromkeys(OBSERVED, float))
-    if machine.chip_kind == "cpu":
-        outside = rows.system_s / ((machine.environment.threads or 1) * rows.plain_s)
-    else:
-        outside = (1 - rows.busy_s / rows.plain_s).clip(lower=0)
-    whole, layers, taken = rows.model_bound_s, rows.operator_bound_s, outside * rows.latency_s
-    rows = rows.assign(outside=outside, whole_s=whole, between_s=layers - whole, outside_s=taken)
-    return rows.assign(rest_s=rows.latency_s - layers - taken).dropna(subset="rest_s")
-
-
-def batch_sizes(machine: Machine) -> tuple[int | None, int | None, int | None]:
-    """Return the smallest profiled batch size, the one to compare with, and the one of the gap.
-
-    The batch size of the gap is the largest with enough profiled networks, else the largest that most networks have.
-    The one to compare with is the smaller size that shares most networks with it, the largest of equals.
-    """
-    measured, profiled = (rows.groupby("batch").model.nunique() for rows in (base_cells(machine), gap_terms(machine)))
-    enough = list(profiled.index[profiled >= FEWEST_MODELS]) or list(measured.index[2 * measured >= measured.max()])
-    if not enough:
-        return None, None, None
-    large, cells = max(enough), base_cells(machine)
-    models = set(cells[cells.batch == large].model)
-    shared = {batch: len(models & set(rows.model)) for batch, rows in cells.groupby("batch") if batch < large}
-    small: Any = max(shared, key=lambda batch: (shared[batch], batch), default=None)
-    return int(enough[0]), None if small is None else int(small), int(large)
-
-
-def _roofs(machine: Machine, batch: int | None) -> Roofs:
+def _roofs(machine: Machine) -> Roofs:
     row, lowered = (
         next(each(matching(machine.roofs, precision=precision)), None)
         for precision in (BASE_PRECISION, machine.lower_precision)
@@ -210,8 +228,6 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
     cells = base_cells(machine)
     lowest = extremes(cells.groupby(cells.model.map(model_name)).compulsory_intensity.min(), "FLOP/B")[0]
     is_known = not (lowest.is_missing or ridge.is_missing)
-    at_batch = cells[cells.batch == batch]
-    below = (at_batch.traffic_intensity < ridge.number).sum() if ridge.number and len(at_batch) else None
     return Roofs(
         machine=Name(machine.name),
         peak=peak,
@@ -219,55 +235,29 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         lower_gain=ratio(estimated(lowered, "peak_flop_per_s", "FLOP/s"), peak),
         bandwidth=bandwidth,
         ridge=ridge,
-        cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s if machine.levels else None), bandwidth),
+        cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s if machine.levels[1:] else None), bandwidth),
         lowest=lowest,
         side=Name(str(waits_for(lowest, ridge)) if is_known else None),
-        networks=count_of(len(at_batch) or None, "models"),
-        below=exact(below),
         above=count_of(cells[cells.flop_per_s > (peak.high or peak.number or inf)].model.nunique(), "models"),
     )
 
 
 def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gap:
     at_large, at_first = (matching(terms, batch=batch) if batch else terms[:0] for batch in (large, first))
-    latency, layers = at_large.latency_s, at_large.operator_bound_s / at_large.latency_s
-    farthest, nearest = extremes(layers.set_axis(at_large.model.map(model_name)), "%")
-    is_processor = machine.chip_kind == "cpu"
-    none = Value(None, "%", source=Source("machines/*/profiles.csv"))  # no command: the other kind of chip has it
-    outside, first_outside = median_of(at_large.outside, "%"), median_of(at_first.outside, "%")
+    if machine.chip_kind != "cpu" or at_large.empty:
+        found: Gap = missing(Gap)
+        return sourced(found, Source("machines/*/profiles.csv")) if machine.chip_kind != "cpu" else found
     return Gap(
-        batch=exact(large if len(at_large) else None),
-        networks=count_of(len(at_large) or None, "networks"),
-        slowdown=median_of(latency / at_large.operator_bound_s),
+        batch=exact(large),
+        networks=count_of(len(at_large), "networks"),
         between=median_of(at_large.operator_bound_s / at_large.whole_s),
-        layers=median_of(layers, "%"),
-        system=outside if is_processor else none,
-        host=none if is_processor else outside,
-        rest=median_of(at_large.rest_s / latency, "%"),
-        nearest=nearest,
-        farthest=farthest,
+        layers=median_of(at_large.operator_bound_s / at_large.latency_s, "%"),
+        system=median_of(at_large.outside, "%"),
+        rest=median_of(at_large.rest_s / at_large.latency_s, "%"),
         first_batch=exact(first if len(at_first) else None),
-        first_system=first_outside if is_processor else none,
-        drift=median_of(at_large.plain_s / latency),
+        first_system=median_of(at_first.outside, "%"),
+        drift=median_of(at_large.plain_s / at_large.latency_s),
     )
-
-
-def gains_of(machine: Machine, variant: str, precision: str, batch: int | None) -> pd.Series:
-    """Return each network's speed-up over eager mode at the base precision.
-
-    Variants at the base precision ran in one session with eager mode, so that their ratio is taken round by round.
-    """
-    cells = matching(base_cells(machine, variant, precision), batch=batch).set_index("model")
-    if precision == BASE_PRECISION:
-        return cells.speed_up.dropna()
-    eager = matching(base_cells(machine), batch=batch).set_index("model").latency_s
-    return (eager / cells.latency_s).dropna()
-
-
-def batching_of(machine: Machine, variant: str, small: int | None, large: int | None) -> pd.Series:
-    cells = base_cells(machine, variant)
-    before, after = (cells[cells.batch == batch].set_index("model").throughput_per_s for batch in (small, large))
-    return (after / before).dropna()
 
 
 def _batching(machine: Machine, small: int | None, large: int | None) -> UtilisationBatching:
@@ -280,12 +270,11 @@ def _batching(machine: Machine, small: int | None, large: int | None) -> Utilisa
     )
 
 
-def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gains:
-    cells = base_cells(machine, KEPT)
-    at_gap = matching(cells, batch=large).dropna(subset="speed_up")
-    both = terms.drop(columns="speed_up").merge(cells[[*INFERENCE_CELL, "speed_up"]], on=INFERENCE_CELL)
-    expected = 1 / (1 - both.outside)
-    at_large, lower = both.batch == large, machine.lower_precision
+def _gains(machine: Machine, first: int | None, large: int | None) -> Gains:
+    at_gap = matching(base_cells(machine, KEPT), batch=large).dropna(subset="speed_up")
+    both, lower = kept_terms(machine), machine.lower_precision
+    rows = both[both.batch == large]
+    is_high = rows.outside >= rows.outside.median()
     lowered = gains_of(machine, KEPT, lower, large)
     return Gains(
         batch=exact(large),
@@ -293,11 +282,14 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
         kept_surely=count_of((at_gap.speed_up_low > 1).sum() if len(at_gap) else None, "networks"),
         kept_of=count_of(len(at_gap) or None, "networks"),
         kept_most=extremes(at_gap.set_index("model").speed_up.rename(model_name))[1],
-        expected=median_of(expected[at_large]),
-        excess=median_of((both.speed_up / expected)[at_large]),
+        excess=median_of(rows.speed_up / rows.expected),
+        checked=count_of(len(rows) or None, "networks"),
+        met=count_of((rows.speed_up >= rows.expected).sum() if len(rows) else None, "networks"),
+        excess_low=median_of((rows.speed_up / rows.expected)[~is_high]),
+        excess_high=median_of((rows.speed_up / rows.expected)[is_high]),
         agreement=rank_correlation(both.outside, both.speed_up, both.model),
         first=median_of(gains_of(machine, KEPT, BASE_PRECISION, first)),
-        first_expected=median_of(expected[both.batch == first]),
+        first_expected=median_of(both[both.batch == first].expected),
         lower=median_of(gains_of(machine, EAGER, lower, large)),
         lower_kept=median_of(lowered / gains_of(machine, KEPT, BASE_PRECISION, large)),
         both=median_of(lowered),
@@ -313,8 +305,11 @@ def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
     row = highest(terms if examples.empty else examples, "outside")
     threads = machine.environment.threads or 1
     faults = row.page_faults if machine.chip_kind == "cpu" and row.page_faults > 0 else None
+    others = terms[(terms.model != row.model) & (terms.page_faults > 0)]
+    fault = median_of(threads * others.outside_s / others.page_faults, "s") if faults else Value(None, "s")
     return UtilisationExample(
         network=Name(model_name(row.model)),
+        batch=exact(int(row.batch)),
         peak=exact(roof.peak_flop_per_s, "FLOP/s"),
         bandwidth=exact(roof.bandwidth_byte_per_s, "B/s"),
         flop=exact(row.forward_flop, "FLOP"),
@@ -326,22 +321,12 @@ def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
         latency=estimated(row, "latency_s", "s"),
         system=exact(row.outside_s, "s"),
         faults=exact(faults and int(float(f"{faults:.3g}"))),
-        fault=exact(faults and row.outside_s * threads / faults, "s"),
+        others=count_of(len(others) if faults else None, "networks"),
+        fault=fault,
         threads=exact(threads),
+        predicted=exact(faults and fault.number and faults * fault.number / threads, "s"),
         rest=exact(row.rest_s, "s"),
     )
-
-
-@cache
-def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFrame:
-    """Return one row per group of operators in profiled inference, with the ``byte_per_s`` that it reads and writes.
-
-    On a processor the profiler lengthens operators, so their times are scaled to a plain call.
-    """
-    rows = matching(profiled_groups(paper, machine), phase=INFERENCE, batch=batch)
-    scale = rows.plain_s / rows.profiled_s if machine.chip_kind == "cpu" else 1.0
-    rows = rows.assign(byte_per_s=rows.byte / (rows.time_s * scale))
-    return rows[rows.byte > 0]
 
 
 def _reference(paper: Paper, machine: Machine | None) -> UtilisationReference:

@@ -1,5 +1,7 @@
 """Figures of the chapter on utilisation: networks under the measured roofs, the gap, the allocator, the streams."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -11,27 +13,46 @@ from measure.domain.names import model_name
 from measure.domain.values import si
 from measure.domain.words import EAGER
 from report import display
-from report.chapters.utilisation.facts import KEPT, base_cells, batch_sizes, gap_terms, stream_rates
+from report.chapters.utilisation.gap import (
+    KEPT,
+    base_cells,
+    batch_sizes,
+    batching_of,
+    devices,
+    gap_terms,
+    kept_terms,
+    kernel_terms,
+    shown_batches,
+    stream_rates,
+    title,
+)
 from report.charts import forms, theme
-from report.charts.annotations import ONCE, covered, end_names, names, tips
-from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape
+from report.charts.annotations import NAMES, ONCE, covered, names, tips
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape, longest
+from report.charts.labels import Box, text_size
 from report.charts.roofline import DrawnRoof, Plane
 from report.options import measure_command
-from report.paper import BASE_PRECISION, Paper
+from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import each, matching, spread
 from report.paper.roofs import STREAMS, sustained
 from report.stats.value import median_of
 
 TERMS = {
-    "whole_s": "roof of the whole network", "between_s": "bytes between layers", "outside_s": "operating system",
+    "whole_s": "bound of the whole network", "between_s": "bytes between layers", "outside_s": "operating system",
     "rest_s": "code below its roof",
 }  # fmt: skip
 HOST = "no kernel runs"
-COLORS = (*theme.BOUND_COLORS.values(), theme.VERMILION, theme.GREY, theme.ORANGE)
+COLORS = dict(zip(
+    (*list(TERMS.values())[:3], HOST, TERMS["rest_s"]),
+    (*theme.BOUND_COLORS.values(), theme.VERMILION, theme.ORANGE, theme.GREY), strict=True,
+))  # fmt: skip
 NAMED = {
     "convolution": "convolution", "depthwise convolution": "depthwise convolution", "matrix product": "matrix product",
     "batch norm": "normalisation", "elementwise": "activation", "pooling": "pooling",
 }  # fmt: skip
+DEFAULT, WITH_KEPT = "default", "freed memory kept"
+STEP = 13  # pixels of a row
+NAMES_KEPT = 4  # the most networks with a name by their gain
 
 
 def command(sections: str) -> str:
@@ -39,74 +60,149 @@ def command(sections: str) -> str:
 
 
 @display.figure
-def roofs(paper: Paper) -> alt.LayerChart:
-    machine = display.required(paper.at_hand, command("roofs"))
-    roof, batch = machine.roof(BASE_PRECISION), batch_sizes(machine)[2]
-    if roof is None or batch is None:
-        raise display.Missing(command("roofs inference"))
-    cells = matching(base_cells(machine), batch=batch).assign(network=lambda rows: rows.model.map(model_name))
-    caches = tuple(
-        (f"{level.name} {si(level.bandwidth_byte_per_s, 'B/s')}", level.bandwidth_byte_per_s)
-        for level in {level.name: level for level in (*machine.levels[:1], *machine.levels[-2:-1])}.values()
-    )
-    peak, bandwidth = si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s")
-    drawn = DrawnRoof(roof, f"{BASE_PRECISION} {peak}", f"memory {bandwidth}", caches)
-    intensities = [*cells.traffic_intensity, *cells.compulsory_intensity]
-    plane = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 280, intensities, cells.flop_per_s)
-    color = by_color("network", theme.accents(cells.network), legend=None)
+def roofs(paper: Paper) -> alt.ConcatChart:
+    """Draw a row of planes for the processor and one for the GPU: a plane for each batch size."""
+    rows = [found for machine in devices(paper) if machine is not None and (found := _planes(paper, machine))]
+    columns = max(map(len, display.required(rows, command("roofs inference"))))
+    panels = [panel for row in rows for panel in [*row, *[_blank(row[0])] * (columns - len(row))]]
+    named = {panel.title for row in rows for panel in row}
+    description = f"Networks under measured roofs, layer by layer: {'; '.join(sorted(named))}. All are below the roof."
+    return alt.concat(*panels, columns=columns, name="utilisation-roofs", description=description)
+
+
+def _blank(panel: alt.LayerChart) -> alt.LayerChart:
+    """Return a panel without anything, as large as another."""
+    text = alt.Chart(ONCE).mark_text(text="")
+    return alt.layer(text, width=panel.width, height=panel.height, view=alt.ViewBackground(stroke=None))
+
+
+def _planes(paper: Paper, machine: Machine) -> list[alt.LayerChart]:
+    """Draw a plane for each batch size, with a mark for each network and precision; none without a roof."""
+    precisions = [each for each in (BASE_PRECISION, machine.lower_precision) if machine.roof(each)]
+    cells = pd.concat([base_cells(machine, EAGER, each) for each in (BASE_PRECISION, machine.lower_precision)])
+    cells = cells[cells.precision.isin(precisions) & cells.operator_bound_s.notna()]
+    batches = [batch for batch in shown_batches(machine) if (cells.batch == batch).any()]
+    if not batches:
+        return []
+    cells = cells.assign(network=cells.model.map(model_name), share=cells.operator_bound_s / cells.latency_s)
+    cells = cells[cells.batch.isin(batches)]
+    order = cells.sort_values("traffic_intensity").drop_duplicates("network")
+    cells = cells[cells.network.isin({*spread(order, display.DRAWN).network, *theme.ACCENTS})]
+    memory = si(machine.roofs.bandwidth_byte_per_s.iloc[0], "B/s")
+    found = [roof for each in precisions if (roof := machine.roof(each))]
+    drawn = tuple(DrawnRoof(roof, "", "" if at else memory) for at, roof in enumerate(found))
+    peaks = pd.DataFrame(
+        {"text": f"{name}: {si(roof.peak_flop_per_s, '')}".strip(), "ridge": roof.ridge_flop_per_byte,
+         "peak": roof.peak_flop_per_s}
+        for name, roof in zip(precisions, found, strict=True)
+    )  # fmt: skip
+    width = theme.plot_width(3, unit="FLOP/s", shared=True)
+    x = LogAxis.around(
+        [peaks.ridge.min() / 16, peaks.ridge.max() * 8, *cells.traffic_intensity], (0.02, 0.02), pixels=width,
+        title="intensity, layer by layer", unit="FLOP/B",
+    )  # fmt: skip
+    y = LogAxis.around(
+        [2.2 * peaks.peak.max(), *cells.flop_per_s], (0.06, 0.01), pixels=190, title="performance", unit="FLOP/s",
+        vertical=True,
+    )  # fmt: skip
+    panels: list[alt.LayerChart] = []
+    for batch in batches:
+        plane = Plane(drawn, x, replace(y, shown=not panels))
+        name = machine.name.partition(",")[0] if panels else title(paper, machine)  # the first panel has room
+        heading = f"{name}, batch {batch}"
+        panels.append(_plane(plane, peaks, matching(cells, batch=batch), heading))
+    return panels
+
+
+def _plane(plane: Plane, peaks: pd.DataFrame, rows: pd.DataFrame, heading: str) -> alt.LayerChart:
+    """Draw networks on a plane. Named are the nearest and the farthest from their bound at each precision.
+
+    The names of the ``peaks`` are left of their ridges, where no mark can be.
+    """
+    looks = dict(zip((BASE_PRECISION, "bf16", "fp16"), (theme.BLUE, theme.VERMILION, theme.PURPLE), strict=True))
     tooltip = [
-        ("network", "network", ""), ("flop_per_s", "performance", "FLOP/s"),
-        ("traffic_intensity", "layer by layer (FLOP/B)", ".3~g"), ("compulsory_intensity", "whole (FLOP/B)", ".3~g"),
+        ("network", "network", ""), ("precision", "precision", ""), ("flop_per_s", "performance", "FLOP/s"),
+        ("traffic_intensity", "intensity, layer by layer", "FLOP/B"), ("share", "bound over latency", ".0%"),
     ]  # fmt: skip
-    columns = ["network", "flop_per_s", "traffic_intensity", "compulsory_intensity", "latency_s"]
-    rows = cells[columns].sort_values("traffic_intensity")
-    rows = rows[rows.index.isin(spread(rows, display.DRAWN).index) | rows.network.isin(theme.ACCENTS)]
-    named = set(rows.network.iloc[::3]) | theme.ACCENTS.keys()
     places = ("traffic_intensity", "flop_per_s")
-    base = alt.Chart(rows).encode(color=color)
-    whole = base.mark_point(filled=False, fill=theme.PAPER, strokeWidth=1.5, size=28)
+    rows = rows[[field for field, *_ in tooltip]]
+    marks = alt.Chart(rows).mark_point(size=28, opacity=0.75)
+    marks = marks.encode(color=by_color("precision", looks), shape=by_shape("precision", theme.shapes(looks)))
+    ends = pd.concat([group.sort_values("share").iloc[[0, -1]] for _, group in rows.groupby("precision")])
+    across, up = plane.x(places[0]), plane.y(places[1])
+    roofs = alt.Chart(peaks, description=NAMES).mark_text(align="right", baseline="bottom", dx=-3, dy=2)
+    taken = [*plane.taken(), *_boxes(rows.drop(ends.index), across, up)]
+    for peak in each(peaks):
+        width, height = text_size(peak.text, theme.LABEL_SIZE)
+        right, bottom = plane.x.pixel(peak.ridge), plane.y.pixel(peak.peak)
+        taken.append(Box(right - width - 6, bottom - height - 4, right, bottom))
+    named = names(ends, "network", across, up, taken)
     return plane.chart(
-        base.mark_rule(strokeWidth=0.6).encode(
-            plane.x("traffic_intensity"), plane.y("flop_per_s"), x2=alt.X2("compulsory_intensity")
-        ),
-        plane.place(whole, "compulsory_intensity", "flop_per_s", *tooltip),
-        plane.place(base.mark_point(), *places, *tooltip),
-        *plane.names(rows[rows.network.isin(named)], "network", *places),
-        name="utilisation-roofs",
-        description=f"{len(rows)} networks at batch size {batch} under the measured roofs, all of them below the line.",
+        roofs.encode(plane.x("ridge"), plane.y("peak"), text=alt.Text("text:N")),
+        plane.place(marks, *places, *tooltip), *named, title=heading, has_regimes=False,
     )  # fmt: skip
 
 
+def _boxes(rows: pd.DataFrame, x: Any, y: Any, half: float = 4) -> list[Box]:
+    """Return the boxes of marks, which names may not cover."""
+    places = zip(rows[x["field"]].map(x["scale"].axis.pixel), rows[y["field"]].map(y["scale"].axis.pixel), strict=True)
+    return [Box(at - half, down - half, at + half, down + half) for at, down in places]
+
+
 @display.figure
-def gap(paper: Paper) -> alt.LayerChart:
-    """Draw each profiled latency as a bar of four terms, at the batch size of the gap."""
-    machine = display.required(paper.at_hand, command("operators"))
-    batch = batch_sizes(machine)[2]
-    terms = gap_terms(machine)
-    terms = terms[terms.batch == batch].sort_values("outside", ascending=False)
-    terms = spread(display.required(terms, command("workload roofs operators")), display.DRAWN)
-    outside = TERMS["outside_s"] if machine.chip_kind == "cpu" else HOST
-    palette = dict(zip([*TERMS.values(), HOST], COLORS, strict=True))
+def gap(paper: Paper) -> alt.ConcatChart:
+    """Draw each profiled latency as a bar of four terms: on the processor at the batch size of the gap, on the GPU."""
+    processor, gpu = devices(paper)
+    found: list[tuple[Machine, pd.DataFrame]] = []
+    if processor is not None:
+        terms = gap_terms(processor)
+        terms = terms[terms.batch == batch_sizes(processor)[2]].sort_values("outside", ascending=False)
+        found.append((processor, spread(terms, display.DRAWN)))
+    if gpu is not None:
+        terms = pd.concat([kernel_terms(gpu, each) for each in dict.fromkeys((BASE_PRECISION, gpu.lower_precision))])
+        found.append((gpu, spread(terms.sort_values("outside", ascending=False), display.DRAWN)))
+    found = display.required([each for each in found if len(each[1])], command("workload roofs operators"))
+    room = max(longest(list(_names(terms)), theme.TICK_SIZE) + 12 for _, terms in found)
+    width = theme.plot_width(2, left=room, right=58)
+    panels = [_bars(title(paper, machine), machine.chip_kind == "cpu", terms, width) for machine, terms in found]
+    counts = " and ".join(f"{len(terms)} calls on the {machine.name}" for machine, terms in found)
+    return alt.concat(
+        *panels, name="utilisation-gap", description=f"Bars of four terms that sum to the latency of {counts}."
+    )
+
+
+def _names(terms: pd.DataFrame) -> "pd.Series[str]":
+    """Name profiled cells by network, and by precision if there are several."""
+    several = terms.precision.nunique() > 1
+    return terms.model.map(model_name) + (", " + terms.precision if several else "")
+
+
+def _bars(heading: str, is_processor: bool, terms: pd.DataFrame, width: float) -> alt.LayerChart:
+    terms = terms.assign(network=_names(terms))
+    outside = TERMS["outside_s"] if is_processor else HOST
     rows = pd.DataFrame(
         {
-            "network": model_name(cell.model), "term": outside if column == "outside_s" else name,
+            "network": cell.network, "batch": cell.batch, "term": outside if column == "outside_s" else name,
             "share": getattr(cell, column) / cell.latency_s, "time_s": getattr(cell, column),
             "latency": si(cell.latency_s, "s"),
         }
         for cell in each(terms)
         for column, name in TERMS.items()
     )  # fmt: skip
-    tooltip = [("network", "network", ""), ("term", "term", ""), ("share", "share", ".0%"), ("time_s", "time", "s")]
+    tooltip = [
+        ("network", "network", ""), ("batch", "batch size", "d"), ("term", "term", ""), ("share", "share", ".0%"),
+        ("time_s", "time", "s"),
+    ]  # fmt: skip
+    x = LinearAxis(low=0, high=1, pixels=width, format="%")
+    sizes = ", ".join(map(str, sorted(set(terms.batch))))
     chart = forms.stacked_bars(
-        rows, "network", "term", "share", palette, note="latency", step=13, tooltip=tooltip, width=theme.HALF_WIDTH,
-        name="utilisation-gap",
-        description=f"Bars of four terms that sum to the latency of {len(terms)} networks at batch size {batch}.",
+        rows, "network", "term", "share", COLORS, x, note="latency", step=STEP, tooltip=tooltip,
+        title=f"{heading}, batch {sizes}",
     )  # fmt: skip
-    y = Categories.steps(rows.network, 13)
-    x = LinearAxis(low=0, high=1, pixels=chart.width, format="%")
+    y = Categories.steps(rows.network, STEP)
     before = (terms.whole_s + terms.between_s) / terms.latency_s
     hatching = [
-        {"network": model_name(cell.model), "at": start + 7 / x.pixels * stroke, "stroke": "/"}
+        {"network": cell.network, "at": start + 7 / x.pixels * stroke, "stroke": "/"}
         for cell, start in zip(each(terms), before, strict=True)
         for stroke in range(1, int(cell.outside * x.pixels / 7))
     ]
@@ -118,78 +214,74 @@ def gap(paper: Paper) -> alt.LayerChart:
 
 
 @display.figure
-def throughput(paper: Paper) -> alt.ConcatChart:
+def throughput(paper: Paper) -> alt.LayerChart:
+    """Draw what a larger batch does to each network's throughput, by default and with freed memory kept."""
     machine = display.required(paper.at_hand, command("inference"))
-    small = batch_sizes(machine)[1]
-    titles = {EAGER: "as PyTorch comes", KEPT: "freed memory kept"}
-    cells = pd.concat([base_cells(machine, variant) for variant in titles])
-    own = matching(cells, batch=small or 0)[["model", "variant", "throughput_per_s"]]
-    cells = cells.merge(own, on=["model", "variant"], suffixes=("", "_small"))
-    if KEPT not in set(cells.variant) or cells.batch.nunique() < 2:
+    _, small, large = batch_sizes(machine)
+    ratios = {name: batching_of(machine, variant, small, large) for name, variant in
+              ((DEFAULT, EAGER), (WITH_KEPT, KEPT))}  # fmt: skip
+    if ratios[WITH_KEPT].empty:
         raise display.Missing(command("inference --variants eager kept_memory") if machine.chip_kind == "cpu" else None)
-    ratios = cells.throughput_per_s / cells.throughput_per_s_small
-    cells = cells.assign(ratio=ratios, network=cells.model.map(model_name))
-    counts = cells.groupby("batch").model.nunique()
-    cells = cells[cells.batch.isin(counts.index[2 * counts >= counts.max()])]
-    ends = matching(cells, variant=EAGER).sort_values("batch").drop_duplicates("network", keep="last")
-    drawn = spread(ends.sort_values("ratio"), display.LISTED).network
-    cells = cells[cells.network.isin({*drawn, *theme.ACCENTS})]
-    order = sorted(dict.fromkeys(cells.network), key=lambda name: name in theme.ACCENTS)  # the coloured lines on top
-    cells = cells.set_index("network").loc[order].reset_index()[["network", "variant", "batch", "ratio"]]
-    color = by_color("network", theme.accents(order), legend=None)
-    width = theme.plot_width(2, right=53, shared=True, figure=theme.HALF_WIDTH)  # names right of the last panel alone
-    panels: list[alt.LayerChart] = []
-    for variant, title in titles.items():
-        rows = cells[cells.variant == variant]
-        x = LogAxis.of_batches(cells.batch, width)
-        about: dict[str, Any] = {"title": f"speed over batch size {small}", "vertical": True, "shown": not panels}
-        y = LinearAxis.around([*cells.ratio, 1], pixels=150, **about)
-        tooltip = [("network", "network", ""), ("batch", "batch size", "d"), ("ratio", "ratio", ".2f")]
-        base = alt.Chart(rows).encode(x("batch"), y("ratio"), color=color)
-        ends = rows[rows.network.isin(theme.ACCENTS)].sort_values("batch").drop_duplicates("network", keep="last")
-        panels.append(alt.layer(
-            alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(y(1)),
-            base.mark_line(strokeWidth=1).encode(detail=alt.Detail("network:N")),
-            tips(base.mark_point(size=20), *tooltip),
-            *(end_names(ends, "network", x("batch"), y("ratio")) if panels else []),
-            title=title, width=width, height=y.pixels,
-        ))  # fmt: skip
-    description = f"Throughput of {len(order)} networks by batch size, relative to batch size {small}."
-    return alt.concat(*panels, name="utilisation-throughput", description=description)
+    rows = pd.DataFrame(ratios).dropna().sort_values(DEFAULT)
+    rows = spread(rows, display.DRAWN).rename(index=model_name).rename_axis("network").reset_index()
+    y = Categories.steps(rows.network, STEP)
+    x = LinearAxis.around(
+        [*rows[DEFAULT], *rows[WITH_KEPT], 1], zero=False, title=f"throughput, batch {large} over {small}",
+        pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH),
+    )  # fmt: skip
+    long = rows.melt("network", list(ratios), "memory", "ratio")
+    looks = dict(zip(ratios, (theme.VERMILION, theme.BLUE), strict=True))
+    points = alt.Chart(long).mark_point().encode(
+        x("ratio"), y("network"), color=by_color("memory", looks, title="memory"),
+        shape=by_shape("memory", theme.shapes(looks)),
+    )  # fmt: skip
+    return alt.layer(
+        alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1)),
+        alt.Chart(rows).mark_rule(color=theme.GREY).encode(x(DEFAULT), y("network"), x2=alt.X2(WITH_KEPT)),
+        tips(points, ("network", "network", ""), ("memory", "memory", ""), ("ratio", "ratio", ".2f")),
+        width=x.pixels, height=y.pixels, name="utilisation-throughput",
+        description=f"Throughput of {len(rows)} networks at batch size {large} over batch size {small}, both ways.",
+    )  # fmt: skip
 
 
 @display.figure
 def kept(paper: Paper) -> alt.LayerChart:
     """Draw the speed gained by keeping memory against the system's share, with the gain expected of that share."""
     machine = display.required(paper.at_hand, command("inference operators"))
-    gains = base_cells(machine, KEPT)[["model", "batch", "speed_up", "speed_up_low", "speed_up_high"]]
-    shares = gap_terms(machine)[["model", "batch", "outside"]]
-    rows = shares.merge(gains, on=["model", "batch"]).dropna(subset="speed_up")
+    rows = kept_terms(machine)
     if rows.empty or machine.chip_kind != "cpu":
         raise display.Missing(command("inference operators"))
     rows = rows.assign(network=rows.model.map(model_name), size=rows.batch.astype(str))
+    large = batch_sizes(machine)[2]
     drawn = spread(rows.sort_values("outside").drop_duplicates("network"), display.LISTED).network
-    rows = rows[rows.network.isin({*drawn, *rows.nlargest(9, "outside").network})]
-    about: dict[str, Any] = {"title": "share of the operating system", "format": "%", "margin": 0.08}
-    x = LinearAxis.around(rows.outside, pixels=theme.plot_width(figure=theme.HALF_WIDTH), **about)
-    top = 1.25 * rows.speed_up.max()  # some intervals reach farther
-    y = LinearAxis.around([0.8, top], pixels=140, zero=False, title="speed, memory kept", vertical=True)
+    rows = rows[rows.network.isin(drawn)]
+    certain = rows[rows.batch == large].dropna(subset="speed_up_low")
+    about: dict[str, Any] = {"title": "share of the operating system", "format": "%"}
+    x = LinearAxis.around(
+        [*rows.outside, 1.15 * rows.outside.max()], pixels=theme.plot_width(figure=theme.HALF_WIDTH), **about
+    )
+    ends = [*rows.speed_up, *certain.speed_up_low, *certain.speed_up_high]
+    y = LinearAxis.around(ends, pixels=210, zero=False, title="speed, memory kept", vertical=True)
     curve = pd.DataFrame({"share": np.linspace(0, x.high, 61)}).assign(gain=lambda at: 1 / (1 - at.share))
-    color = by_color("size", theme.batches(rows.batch), title="batch size")
+    curve = curve[curve.gain <= y.high]
+    looks = theme.batches(rows.batch)
+    color, shape = by_color("size", looks, title="batch size"), by_shape("size", theme.shapes(looks))
     tooltip = [
         ("network", "network", ""), ("size", "batch size", ""), ("outside", "system", ".0%"),
-        ("speed_up", "gain", ".2f"),
+        ("speed_up", "gain", ".2f"), ("expected", "expected", ".2f"),
     ]  # fmt: skip
-    places = x("outside"), y("speed_up")
-    certain = rows.dropna(subset="speed_up_low")
-    interval = x("outside"), y("speed_up_low")
-    taken = covered(certain, *interval, "speed_up_high")
-    taken += covered(curve, x("share"), y("gain"))
+    places, interval = (x("outside"), y("speed_up")), (x("outside"), y("speed_up_low"))
+    named = rows[rows.batch == large].nlargest(NAMES_KEPT, "outside")
+    taken: Sequence[Box] = [
+        *covered(certain, *interval, "speed_up_high"), *covered(curve, x("share"), y("gain")),
+        *_boxes(rows.drop(named.index), *places),
+    ]  # fmt: skip
+    points = alt.Chart(rows).mark_point(size=36).encode(*places, color=color, shape=shape)
     return alt.layer(
         alt.Chart(certain).mark_rule(strokeWidth=0.7).encode(*interval, y2=alt.Y2("speed_up_high"), color=color),
         alt.Chart(curve).mark_line(strokeDash=theme.DASH).encode(x("share"), y("gain")),
-        tips(alt.Chart(rows).mark_point().encode(*places, color=color), *tooltip),
-        *names(rows.nlargest(9, "outside"), "network", *places, taken),
+        tips(points, *tooltip),
+        *names(named, "network", *places, taken),
         width=x.pixels, height=y.pixels, name="utilisation-kept",
         description="The more of a call the operating system takes, the more keeping memory gains.",
     )  # fmt: skip

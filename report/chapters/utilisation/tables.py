@@ -2,8 +2,8 @@
 
 from measure.domain.words import EAGER, PEAK_KERNELS
 from report import display
-from report.chapters.utilisation.facts import KEPT, batch_sizes, gains_of
 from report.chapters.utilisation.figures import command
+from report.chapters.utilisation.gap import KEPT, base_cells, batch_sizes, devices, gains_of, shown_batches, title
 from report.markdown import escape
 from report.markdown_table import NONE, markdown_table
 from report.paper import BASE_PRECISION, Paper
@@ -23,6 +23,29 @@ SETTINGS = {
 }
 """The user's setting for each variant. A precision is a cast of the network."""
 CASTS = {BASE_PRECISION: "", "bf16": "`model.bfloat16()`", "fp16": "`model.half()`"}
+
+
+@display.table
+def achieved(paper: Paper) -> str:
+    """List what networks achieve on the processor and the GPU, by precision and batch size."""
+    rows = []
+    for machine in filter(None, devices(paper)):
+        for precision in dict.fromkeys((BASE_PRECISION, machine.lower_precision)):
+            cells, roof = base_cells(machine, EAGER, precision), machine.roof(precision)
+            for batch in shown_batches(machine) if roof else []:
+                found = cells[(cells.batch == batch) & cells.operator_bound_s.notna()]
+                shares = found.operator_bound_s / found.latency_s
+                if len(found) and roof:
+                    median = median_of(shares, "%")
+                    rows.append([
+                        escape(title(paper, machine)), precision, batch, len(found),
+                        exact(found.flop_per_s.median(), "FLOP/s"),
+                        exact(found.flop_per_s.median() / roof.peak_flop_per_s, "%"),
+                        NONE if median.is_missing else median.interval, exact(shares.min(), "%"),
+                        exact(shares.max(), "%"),
+                    ])  # fmt: skip
+    header = "Device | Precision | Batch > | Networks > | Performance > | Of peak > | Of bound > | Least > | Most >"
+    return markdown_table(header, display.required(rows, command("inference roofs workload")))
 
 
 @display.table

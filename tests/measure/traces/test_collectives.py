@@ -52,9 +52,11 @@ def test_gloos_wait_is_the_others_sleep(tmp_path):
     assert early.wait_s > CALLS * SLEEP_S / 2
     assert late.wait_s < early.wait_s / 2
     rows = {row.operator: row for row in summarise(*read(tmp_path / "1.json")).operators if row.step}
-    started, ran = rows["c10d.allreduce_"], rows["gloo.all_reduce"]
-    assert (started.layer_kind, ran.layer_kind, ran.stage) == ("communication", "communication", None)
-    assert (started.byte, ran.byte, ran.flop) == (CALLS * 2 * 4 * 1000, 0, 0)  # read and written, counted once
+    ran = rows["gloo.all_reduce"]
+    assert (ran.layer_kind, ran.stage, ran.calls) == ("communication", None, CALLS)
+    assert (ran.byte, ran.flop) == (CALLS * 2 * 4 * 1000, 0)  # read and written
+    # The thread that starts them is busy meanwhile: its time is the host's, or both would count
+    assert [name for name, row in rows.items() if row.layer_kind == "communication"] == ["gloo.all_reduce"]
     assert ran.time_s == pytest.approx(early.transfer_s + early.wait_s)
 
 

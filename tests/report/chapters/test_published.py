@@ -66,24 +66,24 @@ def test_outputs_count_in_place_or_not():
 
 MISPRINTS = {
     "chips": {
-        ("madani2026", "NVIDIA H100 SXM, bf16", "peak"): "sparse",  # 1,979 TFLOP/s; dense 989.4
-        ("madani2026", "NVIDIA T4", "peak"): "precision",  # 65 TFLOP/s is fp16; fp32 has 8.1
+        ("A", "NVIDIA H100 SXM, bf16", "peak"): "sparse",  # 1,979 TFLOP/s; dense 989.4
+        ("A", "NVIDIA T4", "peak"): "precision",  # 65 TFLOP/s is fp16; fp32 has 8.1
         # 2 cores x 4.1 GHz x 2,048 OP a cycle are 16.8 TOP/s; 33.6 are printed
-        ("a1rooflines", "Intel Xeon Gold 6448Y (2 cores), int8", "peak"): "doubled",
-        ("pham2024", "NVIDIA V100, fp32", "bandwidth"): AGREES,
+        ("C", "Intel Xeon Gold 6448Y (2 cores), int8", "peak"): "doubled",
+        ("D", "NVIDIA V100, fp32", "bandwidth"): AGREES,
     },
-    "models": {("daugherty", "AlexNet", "FLOP"): AGREES},
+    "models": {("B", "AlexNet", "FLOP"): AGREES},
     "training": {
         # AlexNet's linear layers have 58.6 M weights, with 4 FLOP each and input on the way back: 15.0 G for 64
-        ("madani2026", "AlexNet, batch 64", "FLOP, backward"): "linear",
-        ("daugherty", "ResNet-50, batch 32", "FLOP, forward/backward"): "repeated",
-        ("a1rooflines", "ResNet-18", "FLOP, forward/backward"): "gradient",
+        ("A", "AlexNet, batch 64", "FLOP, backward"): "linear",
+        ("B", "ResNet-50, batch 32", "FLOP, forward/backward"): "repeated",
+        ("C", "ResNet-18", "FLOP, forward/backward"): "gradient",
     },
     "training_steps": {
         # 215.4 GB/s x 0.9508 s = 204.8 GB, and 204.8 GFLOP/s is printed
-        ("pham2024", "ResNet-50, NVIDIA L4", "FLOP, rate × time"): "misprint",
+        ("D", "ResNet-50, NVIDIA L4", "FLOP, rate × time"): "misprint",
         # 1,615 GFLOP/s over 147.8 GB/s is 10.93; 10.92 is printed
-        ("pham2024", "ResNet-50, NVIDIA T4", "intensity"): AGREES,
+        ("D", "ResNet-50, NVIDIA T4", "intensity"): AGREES,
     },
 }  # fmt: skip
 
@@ -112,3 +112,17 @@ def test_an_estimate_of_an_unknown_batch_is_not_compared_with_counts():
 def test_the_ratios_of_both_passes_that_profilers_print():
     ratios = facts.of_chapter("published", whole()).ratios
     assert (ratios.lowest.number, ratios.highest.number) == (0.0006, 425.38)  # rows of data/published/training.csv
+
+
+def test_who_printed_and_who_timed():
+    found = facts.of_chapter("published", whole())
+    assert found.studies.number == 4  # A to D
+    # Two peaks of tensor cores next to fp32 and int8; B's times of GoogLeNet and MobileNet-v3 and C's of AlexNet,
+    # SqueezeNet and ResNet-18 lie outside our intervals
+    assert (found.causes.precision.number, found.causes.machine.number) == (2, 5)
+    others = whole().published
+    timings = pd.DataFrame({"source": ["timm_results", "lamikr_benchmark", "timm_results", "timm_results"]})
+    paper = replace(whole(), published=replace(others, timings=timings))
+    vars(paper)["reference"] = paper
+    credit = facts.of_chapter("published", paper).timings
+    assert (credit.all.number, credit.timm.number) == (4, 3)

@@ -35,7 +35,7 @@ def test_cells_of_a_loaded_machine_enter_no_finding(tmp_path):
     assert numbers("machine", undisturbed)["at_hand.loaded"] is None
     # A gain of keeping memory rests on eager mode as well
     found = facts.of_paper(disturbed)
-    for key in ("gains.kept", "gains.batch", "roofs.networks"):
+    for key in ("gains.kept", "gains.batch", "processor.networks"):
         assert None not in (numbers("utilisation", undisturbed)[key], found[f"utilisation.{key}"]["value"])
         assert found[f"undisturbed.utilisation.{key}"]["value"] is None
     assert len(disturbed.undisturbed.machine("cpu").steps) == len(cpu.steps)

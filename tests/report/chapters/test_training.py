@@ -7,14 +7,15 @@ Steps at batch size 8 take, forward + backward + update in ms: lean 10 + 24 + 2,
 from dataclasses import replace
 from statistics import median
 
+import numpy as np
 import pandas as pd
 import pytest
-from helpers.world import nothing, rows_of, world, wrong
+from helpers.world import cells_of, nothing, rows_of, world, wrong
 
-from report.chapters.training import costs, figures
-from report.chapters.training.costs import agreeing
-from report.chapters.training.facts import _kinds
+from report.chapters.training import costs, devices, figures, tables
+from report.chapters.training.facts import _counts
 from report.charts.panels import specified
+from report.display import Missing
 
 SIX = range(6)
 PARAMETERS = (8, 1, 7, 2, 6, 3)
@@ -40,21 +41,29 @@ def test_facts_by_hand():
     operators = (160 + 5.65 + 2.4 + 304 + 11.3 + 4.8) / 1e3
     expected = {
         "counts.networks": 6, "counts.first_layer": 6,
+        # All bytes twice; normalisation and pooling in six networks, convolution in five; no embedding
+        "counts.least_bytes": 2, "counts.most_bytes": 2,
+        "embeddings.networks": None, "embeddings.bytes": None,
         "step.networks": 9, "step.over_forward": median(over), "step.flop_over_forward": 2.9,
         "step.excess": median(one / other for one, other in zip(over, flop, strict=True)),
         "step.over_flop_bound": median(
             ms / least for ms, least in zip([*step, 36, 1420, 160], arithmetic, strict=True)
         ),
         "step.time_ratio": median([2.4, 2.5, 1.96, *(1.8 + k / 10 for k in SIX)]), "step.flop_ratio": 1.9,
-        "step.agreeing": 2,  # 1.9 of ResNet-18, and 1.96 against 1.969 of broad; 2.0 is 5.3 % off
+        # 1.8, 1.9 and 2.0 against 1.9, and broad's 1.96 against 1.969, are within 10 %; 2.1 is 10.5 % off. Rounds of
+        # equal ratios have intervals without width: all but ResNet-18 are outside of them
+        "step.near": 4, "step.apart": 8,
         "kinds.convolution": median([2, 2.5, *(1.8 + k / 10 for k in SIX)]),
         "kinds.normalisation": median([3, *(1.8 + k / 10 for k in SIX)]),
         "kinds.pooling": median((1.8 + k / 10) * 0.1 / (0.1 + k / 100) for k in SIX),
         "shares.networks": 8, "shares.time_kind": "convolution", "shares.time_first": 7,  # MobileNet-v2: depthwise
-        "shares.memory_kind": "convolution",
+        "shares.memory_kind": "convolution", "shares.other": "Bead 2",
         "memory.batch": 64, "memory.peak_over_inference": median(a / b for a, b in zip(peak, inference, strict=True)),
         "memory.saved_share": median(64 * 0.96 * (k + 1) / each for k, each in enumerate(peak)),
         "memory.most_state": state[0] / peak[0], "memory.most_state.name": "MobileNet-v2",
+        # 8 M parameters of 4 B, their gradients, and two numbers each and one count of steps (8 B more) by Adam
+        "state.network": "MobileNet-v2", "state.batch": 64, "state.momentum": 96 / 97.06,
+        "state.adam": 128.000008 / 129.060008, "state.adam_large": 128.000008 / (128.000008 + 64 * 1.06),
         "memory.halved": median((held + each) / 2 / each for held, each in zip(state, peak, strict=True)),
         # The head reads 0.1 (k + 2) MB and writes 0.02 (k + 1)
         "memory.frozen_share": (0.2 - 0.02) / 0.96, "memory.frozen_step": 1.1 / 2.9,
@@ -71,8 +80,17 @@ def test_facts_by_hand():
         "second.of_peak": 27.2e9 / (0.6 * 0.128 * 1.9) / 1e11,
         # lean: 8 MB read from DRAM and 4 written; of the 20 MB that operators move three quarters are reads
         "counters.machine": "Bead 2", "counters.network": "lean", "counters.batch": 1, "counters.read": 8 / 15,
-        "counters.network_read": 8 / 15, "counters.network_written": 4 / 5,
-        "gpus.devices": 1, "gpus.fp32": 3.25, "gpus.fp16": 3.25,
+        "counters.written": 4 / 5,
+        # Bead 2: lean 1.0 + 1.7 + 0.1 ms; the others 2.8 + k / 10 + (k + 1) / (4 * 2^(k / 2)), so that of k = 2 is the
+        # fourth of seven
+        "own.least": 3.2, "own.least.name": "Example CPU, Example core, 2 cores at fp32",
+        "own.most": 3 + 3 / 8, "own.most.name": "Bead 2 at fp32",
+        "own.devices": 2, "own.networks": 7, "own.least_ratio": 2.0, "own.least_ratio.name": "Bead 2 at fp32",
+        "own.most_ratio": 2.1, "own.most_ratio.name": "Example CPU, Example core, 2 cores at fp32",
+        "idle.device": None, "pair.first": None,
+        # One GPU, equal at both precisions; no step and inference of different releases
+        "gpus.devices": 1, "gpus.fp32": 3.25, "gpus.fp16": 3.25, "gpus.least": 3.25, "gpus.most": 3.25,
+        "gpus.other_device": None,
         # The recorded step, at the rates of an MI300X: forward a second of arithmetic takes 4 s, half a second of bytes
         # 1 s; backward 2.5 s of arithmetic, a fifth of it computed again, take 8 s, and half a second of bytes 3 s;
         # collectives take 48 s, and an update without counts 1 s
@@ -80,7 +98,8 @@ def test_facts_by_hand():
         "recorded.kernel_time": 16 / 8, "recorded.products": 3.5 / 12, "recorded.normalisation": 1 / 4,
         "recorded.closest": 1 / 2, "recorded.closest.name": "normalisation, forward",
         "reference.pooling_time": 0.12 / (0.1 + 0.5 + 0.18 + 0.12 + 0.05), "reference.pooling_flop": 5 / 4015,
-        "reference.depthwise": 1, "reference.depthwise_above": 0, "reference.apart": 7,
+        "reference.depthwise": 1, "reference.depthwise_above": 0,
+        "reference.apart": 7,  # broad has no profile
         "problems.model": "ResNet-18", "problems.forward": 128e9, "problems.first": 12.8e9, "problems.ratio": 1.9,
         "problems.fixed": 12e6, "problems.input": 2.12e6, "problems.batch": (8000 - 12) // 2.12,
     }  # fmt: skip
@@ -111,19 +130,75 @@ def test_the_largest_part_of_the_gap_names_the_kind():
     assert costs.causes(world(), quick)["lean"] == "convolution"
 
 
-def test_attention_moves_more_bytes_backward(monkeypatch):
-    rows = [("attention", 2.0, ratio) for ratio in (2.0, 2.5, 3.0)] + [("convolution", 2.0, 1.5)]
-    found = pd.DataFrame(rows, columns=["layer_kind", "time_ratio", "byte_ratio"])
-    monkeypatch.setattr(costs, "seen", lambda _paper, _machine: found)
-    assert _kinds(world(), None).attention_bytes.number == 2.5
-
-
-def test_a_time_ratio_agrees_by_interval_or_within_five_per_cent():
+def test_ratios_are_near_within_ten_per_cent_and_apart_outside_the_interval():
     rows = pd.DataFrame({
-        "time_ratio": [2.0, 2.2, 2.2], "time_ratio_low": [1.99, 1.9, 2.1], "time_ratio_high": [2.01, 2.5, 2.3],
-        "flop_ratio": [1.95, 1.95, 1.95],
+        "time_ratio": [2.19, 2.21, 1.81], "time_ratio_low": [1.9, 2.1, np.nan], "time_ratio_high": [2.5, 2.3, np.nan],
+        "flop_ratio": [2.0, 2.0, 2.0],
     })  # fmt: skip
-    assert agreeing(rows).tolist() == [True, True, False]
+    assert costs.near(rows).tolist() == [True, False, True]
+    assert costs.apart(rows).tolist() == [False, True, False]
+
+
+def gpu(factor, busy, ratios):
+    """Return the world's GPU with the steps of lean at fp32, and at bf16 in ``factor`` of the time."""
+    found = world().machine("gpu")
+    lean, profile = found.steps[found.steps.model == "lean"], found.profiles[found.profiles.model == "lean"].iloc[:1]
+    steps = [
+        lean.assign(precision=precision, latency_s=lean.latency_s * times, time_ratio=ratio)
+        for precision, times, ratio in zip(("fp32", "bf16"), (1, factor), ratios, strict=True)
+    ]
+    profiles = [
+        profile.assign(precision=precision, plain_s=1.0, busy_s=share)
+        for precision, share in zip(("fp32", "bf16"), busy, strict=True)
+    ]
+    return replace(found, steps=pd.concat(steps), profiles=pd.concat(profiles))
+
+
+def test_the_step_with_the_idlest_gpu_is_compared_with_itself_at_fp32():
+    busier, idler = gpu(0.5, (0.9, 0.8), (1.9, 1.8)), replace(gpu(0.7, (0.95, 0.2), (1.7, 1.1)), name="Bead 3")
+    paper = replace(world(), machines=(cpu(), busier, idler))
+    found = devices.idle(paper)
+    assert (found.device.text, found.network.text, found.precision.text) == ("Bead 3", "lean", "bf16")
+    assert (found.busy.number, found.base_busy.number) == (0.2, 0.95)
+    assert (found.ratio.number, found.base_ratio.number) == (1.1, 1.7)
+    pair = devices.pair(paper)
+    assert (pair.first.text, pair.second.text, pair.networks.number) == ("Bead 2", "Bead 3", 1)
+    assert (pair.base.number, pair.lower.number) == (1, pytest.approx(0.7 / 0.5))
+
+
+def test_a_step_meets_an_inference_of_another_release_only_where_both_were_timed():
+    # An oak takes twice as long for a step of 4 inputs as for an inference of 8: four times as long an input
+    timings = world().published.timings
+    newer = timings.assign(torch=timings.torch.where(timings.phase != "step", "2.5"))
+    found = costs.ratios_across_releases(replace(world(), published=replace(world().published, timings=newer)))
+    oak = found[(found.model == "timm:oak0") & (found.autocast == "fp16") & (found.device == "Bead 2")]
+    assert oak.ratio.tolist() == [pytest.approx(0.4 / 4 / (0.2 / 8), rel=1e-3)]
+    assert costs.ratios_across_releases(world()).empty
+
+
+def test_kinds_in_few_networks_have_no_median_of_bytes(monkeypatch):
+    kinds = [("attention", 3.0)] * 6 + [("pooling", 1.6)] * 6 + [("linear", 9.0)] * 5 + [("other", 0.1)] * 6
+    moved = pd.DataFrame([*kinds, ("embedding", 5.0), ("embedding", 8.0)], columns=["layer_kind", "ratio"])
+    moved["model"] = [f"net{at % 7}" for at in range(len(moved))]
+    monkeypatch.setattr(costs, "byte_ratios", lambda _paper: moved)
+    found, embeddings = _counts(world())
+    assert (found.least_bytes.number, found.least_bytes.name) == (1.6, "pooling")
+    assert (found.most_bytes.number, found.most_bytes.name) == (3.0, "attention")
+    assert embeddings.bytes.number == 8
+
+
+def test_the_table_of_ratios_has_a_column_for_each_device_and_precision():
+    rows = cells_of(tables.ratios.__wrapped__(world()))
+    assert set(rows) == {
+        "lean", "MobileNet-v2", "ResNet-18", "GoogLeNet", "DenseNet-121", "AlexNet", "ResNet-50",  # on both
+        "*All networks, median*", "*Step over forward, median*", "*Networks*",
+    }  # fmt: skip
+    assert rows["lean"] == ["1.90", "2.40", "1.70"]
+    assert rows["*All networks, median*"] == ["1.90", "2.10", "2.00"]
+    assert rows["*Step over forward, median*"] == ["2.90", "3.20", "3.38"]
+    assert rows["*Networks*"] == ["9", "9", "7"]
+    with pytest.raises(Missing):
+        tables.ratios.__wrapped__(nothing())
 
 
 def test_only_timings_that_differ_in_the_phase_are_compared():
@@ -142,6 +217,11 @@ def test_parts_of_memory_sum_to_all_of_it():
 def test_the_roof_alone_sets_the_axes_of_the_operators():
     """10 FLOP/B on the example CPU. Groups far to the right of 200 times that are still on the plane."""
     chart = figures.kernels.__wrapped__(world())
+    names = set(rows_of(chart, "network", "text", "share"))
+    assert {(network, text) for network, text, _ in names} >= {
+        ("MobileNet-v2", "depthwise convolution"),
+        ("lean", "convolution"),
+    }
     slopes = {level: ends for level, *ends in rows_of(chart, "level", "intensity", "rate")}
     assert slopes["L1"] == [0.2, 100e9]  # 500 GB/s meet the peak
     drawn = specified(chart)
@@ -194,6 +274,11 @@ def test_figures_of_passes_have_shares_of_their_sum():
     # In FLOP: 0.1, 0.8 and 0.1 forward, 0.1, 1.6 and 0.2 backward, and 15 M of 16 G others
     assert features[1] == pytest.approx((0.8 / 2.9, -1.6 / 2.9), rel=3e-3)
     pies = rows_of(figures.pies.__wrapped__(world()), "network", "of", "kind", "share")
+    letters = dict(rows_of(figures.pies.__wrapped__(world()), "kind", "letter"))
+    assert (letters["depthwise convolution"], letters["pooling"]) == ("D", "P")
+    two = rows_of(figures.pies_of_two.__wrapped__(world()), "network", "of", "kind", "share")
+    # Of Bead 2's 0.1 + 0.5 + 0.2 + 0.1 + 0.05 of the forward pass
+    assert ("MobileNet-v2", "GPU, forward", "depthwise convolution", pytest.approx(0.5 / 0.95, rel=1e-5)) in two
     found = {kind: share for network, of, kind, share in pies if (network, of) == ("MobileNet-v2", "time, forward")}
     assert (found["depthwise convolution"], found["pooling"]) == pytest.approx((0.5 / 0.95, 0.1 / 0.95), rel=1e-5)
     # 4.096 s forward: 3.3 times that, and 6 ms; 8 inputs of 32 GFLOP times 2.9 at 100 GFLOP/s
