@@ -55,7 +55,7 @@ def _against(timed: Timed, name: str) -> alt.ConcatChart:
     """
     time, about = ("latency_s", "latency of a call") if timed.batches else ("input_s", "time of an image")
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
-    columns = ["name", "label", "batch", "input_shape", "flop", "parameters", "latency_low_s", "latency_high_s", time]
+    columns = ["name", "label", "batch", "input_shape", "flop", "parameters", "low_s", "high_s", time]
     rows = pd.concat(groups)[columns].assign(size=lambda found: found.batch.astype(str))
     most = MEASURED if timed.batches else display.CLOUD
     networks = spread(rows.sort_values("flop").drop_duplicates("name"), most).name
@@ -86,11 +86,11 @@ def _against(timed: Timed, name: str) -> alt.ConcatChart:
             named = pd.concat([named, rows.loc[law.factors.sort_values().index[[0, -1]]]])
         drawn = rows[rows.name.isin(networks) | rows.index.isin(named.index)]
         if timed.batches:
-            certain = drawn.dropna(subset="latency_low_s")
-            interval = x(column), y("latency_low_s")
-            marks = alt.Chart(certain).mark_rule().encode(*interval, y2=alt.Y2("latency_high_s"), color=looks["color"])
+            certain = drawn.dropna(subset="low_s")
+            interval = x(column), y("low_s")
+            marks = alt.Chart(certain).mark_rule().encode(*interval, y2=alt.Y2("high_s"), color=looks["color"])
             layers.append(marks)
-            taken += covered(certain, *interval, "latency_high_s")
+            taken += covered(certain, *interval, "high_s")
             layers.append(tips(alt.Chart(drawn).mark_point(size=34).encode(*places, **looks), *tooltip))
             layers += _names(named, drawn, *places, taken)
         else:
@@ -191,8 +191,8 @@ def throughput(paper: Paper) -> alt.ConcatChart:
     for each in timed:
         rows = matching(each.rows).assign(
             rate=each.rows.throughput_per_s,
-            low=each.rows.batch / each.rows.latency_high_s,
-            high=each.rows.batch / each.rows.latency_low_s,
+            low=each.rows.batch / each.rows.high_s,
+            high=each.rows.batch / each.rows.low_s,
         )
         rows = rows[rows.name.isin(chosen)].sort_values(["name", "batch"])[["name", "batch", "rate", "low", "high"]]
         axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=150, title="inputs per second", vertical=True)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
+from measure.domain.words import ROUNDS
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper, published
 from report.paper.chips import short_name
@@ -27,8 +28,9 @@ class Timed:
 
     ``rows`` has ``model``, ``name``, ``label`` (the name, empty for an identifier), ``batch``; per input ``flop``,
     ``activation_byte``, ``traffic_byte`` and ``layers_s`` (the layer-by-layer bound); ``parameters``; ``latency_s`` of
-    a call with its ends ``latency_low_s`` and ``latency_high_s``, ``input_s`` (the time of one input) and
-    ``throughput_per_s``. ``batches`` are in the figures: none if each network has its own batch size.
+    a call, ``input_s`` (the time of one input) and ``throughput_per_s``. ``low_s`` and ``high_s`` are the ends of a
+    call's interval in figures, which leave out cells with fewer than ``ROUNDS`` rounds. ``batches`` are in the figures:
+    none if each network has its own batch size.
     """
 
     name: str
@@ -81,6 +83,8 @@ def _of_machine(machine: Machine) -> Timed | None:
         name=cells.model.map(model_name),
         label=cells.model.map(model_name),
         parameters=cells.parameter_count,
+        low_s=cells.latency_low_s.where(cells.rounds >= ROUNDS),
+        high_s=cells.latency_high_s.where(cells.rounds >= ROUNDS),
         **{column: cells[total] / cells.batch for column, total in by_batch.items()},
     )
     networks = rows.groupby("batch").model.nunique()
@@ -107,8 +111,8 @@ def timed_elsewhere(paper: Paper) -> Timed | None:
         activation_byte=rows.width * rows.activation_byte.astype(float),
         traffic_byte=rows.layers_byte / rows.batch,
         layers_s=rows.layers_s / rows.batch,
-        latency_low_s=float("nan"),
-        latency_high_s=float("nan"),
+        low_s=float("nan"),
+        high_s=float("nan"),
     )
     return Timed(short_name(best.device), "GPU", best.computed, rows, published.SOURCE, roof=best.roof)
 
@@ -121,7 +125,7 @@ def equal_flop(timed: Timed) -> pd.DataFrame:
 
 def has_intervals(timed: Timed | None) -> bool:
     """Return whether any time in the figures has an interval."""
-    return timed is not None and bool(timed.rows.latency_low_s[timed.rows.batch.isin(timed.batches)].notna().any())
+    return timed is not None and bool(timed.rows.low_s[timed.rows.batch.isin(timed.batches)].notna().any())
 
 
 def common_batches(found: Sequence[Timed]) -> list[int]:

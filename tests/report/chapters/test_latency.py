@@ -12,7 +12,15 @@ from scipy.stats import spearmanr
 
 from report import display
 from report.chapters.latency import facts, figures, tables
-from report.chapters.latency.timed import Timed, equal_flop, has_intervals, timed_elsewhere, timed_gpu, timed_here
+from report.chapters.latency.timed import (
+    Timed,
+    _of_machine,
+    equal_flop,
+    has_intervals,
+    timed_elsewhere,
+    timed_gpu,
+    timed_here,
+)
 from report.charts.drawing import picture
 from report.charts.panels import specified
 from report.figure_files import as_csv
@@ -132,8 +140,8 @@ def timed(kind, *times, flop=None, bound=None, width=None):
         {
             "model": f"n{at}", "name": f"N{at}", "label": f"N{at}", "input_shape": "3", "batch": batch,
             "input_s": time, "latency_s": batch * time, "throughput_per_s": 1 / time,
-            "latency_low_s": batch * time * (1 - width) if width else np.nan,
-            "latency_high_s": batch * time * (1 + width) if width else np.nan,
+            "low_s": batch * time * (1 - width) if width else np.nan,
+            "high_s": batch * time * (1 + width) if width else np.nan,
             "flop": (flop or times[0])[at], "layers_s": (bound or times[0])[at], "parameters": 1.0 + at * 3 % 7,
             "activation_byte": 1.0 + at * 5 % 7, "traffic_byte": 1.0 + at * 2 % 7,
         }
@@ -174,6 +182,9 @@ def test_an_interval_is_claimed_where_one_is_drawn():
     assert has_intervals(timed("CPU", UP, width=0.1))
     assert not has_intervals(timed("CPU", UP))
     assert not has_intervals(None)
+    cpu = world().machine("cpu")
+    assert has_intervals(_of_machine(cpu))
+    assert not has_intervals(_of_machine(replace(cpu, cells=cpu.cells.assign(rounds=2))))
     assert facts.of(world()).here_intervals
     caption = next(line for line in CHAPTER.splitlines() if line.startswith("#| fig-cap") and "Latency of one" in line)
     assert 'intervals, where a cell has one.]{.content-visible when-meta=\\"latency.here_intervals\\"}' in caption
