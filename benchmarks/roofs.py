@@ -24,6 +24,7 @@ from measure.domain.words import STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, environment, processor
 from measure.roofs import roofs
 from report.paper import curated
+from report.paper.processor import peaks
 
 TURNS = 3
 LEAST = {"triad from memory": 0.95, "fp32 matrix product": 0.98, "fp32 multiply-add": 0.95}
@@ -87,7 +88,8 @@ def flop_per_cycle(here: Environment) -> float:
     """Return the most fp32 FLOP per cycle and core of this processor, 0 if the table lacks it."""
     keys = curated.read_keys(ROOT / "bib" / "references.bib")
     table = curated.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", keys)
-    return max((row.flop_per_cycle for row in table if row.precision == "fp32" and row.fits(here)), default=0)
+    peak = peaks(table, here, None).get("fp32")
+    return peak.flop_per_cycle if peak else 0
 
 
 def clock_hz() -> float:

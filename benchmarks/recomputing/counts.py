@@ -69,10 +69,26 @@ def _networks(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
         "batching.whole_growth": last.compulsory_intensity[RESNET] / one.compulsory_intensity[RESNET],
         "batching.layers_growth": growth[RESNET],
     }  # fmt: skip
+    numbers |= _pair(rows)
     return {f"networks.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "networks.kinds.products_flop": median_of(products.flop),
         "networks.kinds.products_byte": median_of(products.traffic_byte),
     }
+
+
+def _pair(rows: pd.DataFrame) -> dict[str, float]:
+    """Return both networks of the story, and ResNet-18 at 16 bits from one image to an endless batch."""
+    full = at(rows, precision="fp32")
+    last = at(full, batch=large_batch(full)).set_index("model")
+    resnet = at(rows, precision="bf16", model=RESNET).set_index("batch").sort_index()
+    one, most = resnet.loc[1], resnet.iloc[-1]
+    added = (most.traffic_byte - one.traffic_byte) / (most.name - 1)
+    return {
+        "pair.batch": large_batch(full), "pair.flop_ratio": last.forward_flop[RESNET] / last.forward_flop[MOBILENET],
+        "pair.byte_ratio": last.traffic_byte[MOBILENET] / last.traffic_byte[RESNET],
+        "crossing.flop": one.forward_flop, "crossing.parameters": one.parameter_byte,
+        "crossing.input": one.input_byte + one.output_byte, "crossing.limit": one.forward_flop / added,
+    }  # fmt: skip
 
 
 def _training(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
@@ -162,7 +178,8 @@ def _chips(chips: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Found]:
         alike = outside[(outside.chip_kind == kind) & outside.precision.isin(precisions) & (outside.unit == unit)]
         numbers[f"typical.{kind}"] = of_dies(fastest(alike)).ridge.median()
     ridges = fastest(outside[outside.precision.isin(FLOATING)]).ridge
-    numbers |= {"ends.least": ridges.min(), "ends.most": ridges.max()}
+    numbers |= {"ends.chips": len(ridges), "ends.least": ridges.min(), "ends.most": ridges.max()}
+    numbers |= _costs(fastest(outside[outside.precision.isin(FLOATING)]))
     dies = of_dies(fastest(outside[outside.precision.isin(SIXTEEN)])).ridge
     counted = at(rows, precision="bf16")
     counted = counted[counted.batch.isin([1, 64])]
@@ -181,3 +198,24 @@ def _chips(chips: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Found]:
     }  # fmt: skip
     numbers |= {f"generations.{key}": ridges[chip] for key, chip in names.items()}
     return {f"chips.{key}": Found(float(number)) for key, number in numbers.items()}
+
+
+def _costs(fast: pd.DataFrame) -> dict[str, float]:
+    """Return what a watt and a dollar buy, from each chip's fastest row."""
+    dies, numbers = of_dies(fast), {}
+    for kind in ("cpu", "gpu", "soc"):
+        powered = dies[(dies.chip_kind == kind) & dies.power_w.notna()]
+        numbers[f"costs.flop_{kind}"] = (powered.peak_flop_per_s / powered.power_w).median()
+        numbers[f"costs.byte_{kind}"] = (powered.bandwidth_byte_per_s / powered.power_w).median()
+    for of in ("flop", "byte"):
+        numbers[f"costs.{of}_gain"] = numbers[f"costs.{of}_gpu"] / numbers[f"costs.{of}_cpu"]
+    reading = fast.memory_byte / fast.bandwidth_byte_per_s
+    listed = fast[fast.price_usd.notna() & ~fast.note.fillna("").str.contains("price is")]
+    price = 1e9 * listed.price_usd / listed.bandwidth_byte_per_s
+    return numbers | {
+        "costs.powered": fast.power_w.notna().sum(), "costs.least_power": fast.power_w.min(),
+        "costs.most_power": fast.power_w.max(), "costs.least_memory": fast.memory_byte.min(),
+        "costs.most_memory": fast.memory_byte.max(), "costs.reading_most": reading.max(),
+        "costs.reading_gpu": reading[dies.index[dies.chip_kind == "gpu"]].median(), "costs.listed": len(listed),
+        "costs.least_price": price.min(), "costs.most_price": price.max(),
+    }  # fmt: skip

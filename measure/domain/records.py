@@ -68,9 +68,13 @@ class Environment:
     torchvision: Annotated[str | None, "version of torchvision"]
     torchaudio: Annotated[str | None, "version of torchaudio"]
     recorded_at: Annotated[str, "the UTC time when this environment was first seen"]
-    cpu_vendor: Annotated[str | None, "the processor's vendor; on Arm its implementer"] = None
-    cpu_family: Annotated[int | None, Column("number of its family; on Arm its architecture", NUMBER)] = None
-    cpu_model: Annotated[int | None, Column("number of its model; on Arm its part", NUMBER)] = None
+    cpu_vendor: Annotated[str | None, "the processor's vendor; on Arm its implementer; `Apple` under macOS"] = None
+    cpu_family: Annotated[
+        int | None, Column("number of its family; on Arm its architecture; of an Apple M2 under macOS 2", NUMBER)
+    ] = None
+    cpu_model: Annotated[
+        int | None, Column("number of its model; on Arm its part, if all cores have the same", NUMBER)
+    ] = None
     physical_cores: Annotated[int | None, Column("physical cores", NUMBER, least=1, most=10**6)] = None
     caches: Annotated[
         str | None, Column("data caches of the processor, or of the GPU, summed by level", form=CACHES)
@@ -82,6 +86,7 @@ class Environment:
     capability: schema.Capability = None
     power_limit_w: Annotated[float | None, Column("the power limit of a GPU's board", most=1e5)] = None
     cudnn: Annotated[str | None, "the version of cuDNN that torch uses"] = None
+    cpu_stepping: Annotated[int | None, Column("number of the processor's stepping", NUMBER)] = None
 
     @property
     def label(self) -> str:

@@ -22,8 +22,11 @@ def was_disturbed(flags: str | None) -> bool:
     return LOADED in (flags or "").split(";")
 
 
-# The vector extensions that a processor's flags name, widest first
-VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
+# The vector and matrix extensions that decide a processor's peak, by Linux's names of its flags, widest first
+VECTOR_EXTENSIONS = (
+    "amx_fp16", "amx_int8", "amx_bf16", "avx512_fp16", "avx512_bf16", "avx512_vnni", "avx512f", "avx_vnni", "avx2",
+    "avx", "sse2", "sve2", "sve", "i8mm", "bf16", "asimddp", "asimdhp", "asimd",
+)  # fmt: skip
 # Linux's settings of transparent huge pages: for all memory, on a program's request, not at all
 HUGE_PAGES = ("always", "madvise", "never")
 

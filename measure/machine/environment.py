@@ -64,7 +64,7 @@ def current(device: Device, threads: int) -> Environment:
         raise UserError(f"{setting} sets the precision of fp32 products and overrides --precisions; unset it")
     identity, driver, tuned = device.identity(), device.driver(), tuning()
     hardware_id = _hash(**identity)
-    cpu_vendor, cpu_family, cpu_model = processor.cpu_numbers()
+    numbers = processor.cpu_numbers()
     bracketed = re.search(r"\[(\w+)\]", content_of(HUGE_PAGES))
     c_library = " ".join(filter(None, platform.libc_ver())) or None
     system = {"c_library": c_library, "huge_pages": bracketed[1] if bracketed else None}
@@ -86,9 +86,10 @@ def current(device: Device, threads: int) -> Environment:
         torchvision=installed_version("torchvision"),
         torchaudio=installed_version("torchaudio"),
         recorded_at=now(),
-        cpu_vendor=cpu_vendor,
-        cpu_family=cpu_family,
-        cpu_model=cpu_model,
+        cpu_vendor=numbers.vendor,
+        cpu_family=numbers.family,
+        cpu_model=numbers.model,
+        cpu_stepping=numbers.stepping,
         physical_cores=processor.physical_cores(),
         caches=";".join(map(str, processor.caches())) or None if device.kind == "cpu" else None,
         hypervisor=hypervisor(),

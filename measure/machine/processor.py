@@ -7,6 +7,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from measure.domain.roofs import CacheLevel
 from measure.domain.words import VECTOR_EXTENSIONS
@@ -63,18 +64,37 @@ def read_cpuinfo() -> dict[str, str]:
 
 def vector_extension() -> str | None:
     """Return the vector extensions that decide the processor's peak, widest first; None if unknown."""
+    if (platform.system(), platform.machine()) == ("Darwin", "arm64"):
+        return "asimd"  # of every Arm processor of 64 bits; macOS has no list of flags
     cpuinfo = read_cpuinfo()
     flags = (cpuinfo.get("flags") or cpuinfo.get("Features") or "").split()
     return " ".join(name for name in VECTOR_EXTENSIONS if name in flags) or None
 
 
-def cpu_numbers() -> tuple[str | None, int | None, int | None]:
-    """Return the processor's vendor, family and model; on Arm implementer, architecture and part (hexadecimal)."""
+class CpuNumbers(NamedTuple):
+    """A processor's numbers; on Arm implementer, architecture and part; of an Apple M2 under macOS ``Apple`` and 2."""
+
+    vendor: str | None = None
+    family: int | None = None
+    model: int | None = None
+    stepping: int | None = None
+
+
+def cpu_numbers() -> CpuNumbers:
+    """Return the processor's numbers, which clouds leave as they are where they hide its name.
+
+    The model is None where cores have different ones, as the fast and slow cores of a phone: no one peak holds for all.
+    """
     cpuinfo = read_cpuinfo()
-    names = (("cpu family", "CPU architecture"), ("model", "CPU part"))
-    texts = (cpuinfo.get(x86) or cpuinfo.get(arm) or "" for x86, arm in names)
-    family, model = (int(text, 0) if re.fullmatch(r"0x[0-9a-f]+|[1-9]\d*|0", text) else None for text in texts)
-    return cpuinfo.get("vendor_id") or cpuinfo.get("CPU implementer"), family, model
+    if generation := re.match(r"Apple M(\d+)", cpuinfo.get("model name", "")):
+        return CpuNumbers("Apple", int(generation[1]))
+    keys = (("cpu family", "CPU architecture"), ("model", "CPU part"), ("stepping", ""))
+    texts = (cpuinfo.get(x86) or cpuinfo.get(arm) or "" for x86, arm in keys)
+    numbers = [int(text, 0) if re.fullmatch(r"0x[0-9a-f]+|[1-9]\d*|0", text) else None for text in texts]
+    parts = set(re.findall(r"^CPU part\s*:\s*(\S+)", content_of(CPUINFO), re.MULTILINE))
+    if len(parts) > 1:
+        numbers[1] = None
+    return CpuNumbers(cpuinfo.get("vendor_id") or cpuinfo.get("CPU implementer"), *numbers)
 
 
 def _affinity() -> list[int]:

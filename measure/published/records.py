@@ -50,6 +50,9 @@ class Chip:
     note: Note
     memory_byte: Annotated[float | None, Column("its own memory, the least on sale", least=1e8, most=1e13)] = None
     cache_byte: Annotated[float | None, Column("its largest cache that all cores share", least=1e5, most=1e10)] = None
+    price_usd: Annotated[
+        float | None, Column("its list price at launch, unless `note` differs", "USD", least=1, most=1e6)
+    ] = None
 
     def problem(self) -> tuple[str, str]:
         """Return the column and the problem of a sparse peak below the dense one, or two empty texts."""
@@ -74,30 +77,55 @@ def model_numbers(text: str) -> set[int]:
     return numbers
 
 
-MODEL_NUMBERS = Form(model_numbers, "model numbers such as 1;4-7")
+NUMBERS = Form(model_numbers, "model numbers such as 1;4-7")
 
 
-@table("flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True)
+def is_among(number: int | None, text: str) -> bool:
+    """Return whether a number is in ``1;4-7``. Every number, an unknown one too, is in an empty text."""
+    return not text or number in model_numbers(text)
+
+
+@table(
+    "flop_per_cycle.csv", key=("vendor", "family", "models", "steppings", "vector_extension", "precision"), by_hand=True
+)  # fmt: skip
 class FlopPerCycle:
-    """The most FLOP of one core of a microarchitecture in a cycle, by fused multiply-adds if it has them."""
+    """The most FLOP of one core of a microarchitecture in a cycle, by fused multiply-adds if it has them.
 
-    vendor: Annotated[str, "the processor's vendor; on Arm the implementer"]
-    family: Annotated[int, Column("the processor's family; on Arm the architecture", NUMBER, least=1, most=99999)]
-    models: Annotated[str, Column("numbers and ranges joined by `;`; on Arm the part", form=MODEL_NUMBERS)]
+    ``/proc/cpuinfo`` has a processor's numbers even where a cloud hides its name.
+    """
+
+    vendor: Annotated[str, "the processor's vendor; on Arm the implementer; `Apple` under macOS"]
+    family: Annotated[
+        int,
+        Column(
+            "the processor's family; on Arm the architecture; of an Apple M2 under macOS 2", NUMBER, least=1, most=99999
+        ),
+    ]
+    models: Annotated[
+        str, Column("numbers and ranges joined by `;`; on Arm the part; empty: all", form=NUMBERS, empty="")
+    ]
+    steppings: Annotated[str, Column("likewise, where they tell two microarchitectures apart", form=NUMBERS, empty="")]
     microarchitecture: Annotated[str, "the vendor's name of the core"]
     vector_extension: Annotated[str, Column("the extension that this rate needs", form=one_of(VECTOR_EXTENSIONS))]
     precision: ChipPrecision
-    flop_per_cycle: Annotated[int, Column("FLOP of a core in a cycle", least=1, most=99999)]
+    flop_per_cycle: Annotated[int | None, Column("FLOP of a core in a cycle", least=1, most=99999)]
+    slow_core_flop_per_cycle: Annotated[
+        int | None, Column("likewise of its efficiency cores, where they do less", least=1, most=99999)
+    ]
     source: Source
     note: Note
 
-    def fits(self, environment: Environment) -> bool:
-        """Return whether the processor is of this family and has this vector extension."""
+    def names(self, environment: Environment) -> bool:
+        """Return whether the processor is of this family. An unknown stepping may be any."""
         return (
             (self.vendor, self.family) == (environment.cpu_vendor, environment.cpu_family)
-            and environment.cpu_model in model_numbers(self.models)
-            and self.vector_extension in (environment.vector_extension or "").split()
+            and is_among(environment.cpu_model, self.models)
+            and (environment.cpu_stepping is None or is_among(environment.cpu_stepping, self.steppings))
         )
+
+    def fits(self, environment: Environment) -> bool:
+        """Return whether the processor is of this family and has this vector extension."""
+        return self.names(environment) and self.vector_extension in (environment.vector_extension or "").split()
 
 
 Device = Annotated[str, "the measured chip in `data/chips.csv`, or one of its aliases"]

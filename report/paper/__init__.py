@@ -19,7 +19,7 @@ from measure.domain.schema import TABLES, file_of
 from measure.domain.words import EAGER, LOAD, same_shape
 from measure.domain.workload_records import CaseCount, ProgramCount
 from measure.published.records import Chip, FlopPerCycle
-from report.paper import cells, chips, curated, published, workloads
+from report.paper import cells, chips, curated, processor, published, workloads
 from report.paper import predictions as predictions_table
 from report.paper.frames import committed, frame, matching, read_frame
 from report.paper.predictions import Predictions
@@ -290,9 +290,9 @@ def _machine_name(environment: records.Environment, cores: Sequence[FlopPerCycle
     """Name a GPU as in ``chips.csv``, else as its driver does; a processor with microarchitecture and cores."""
     if environment.device != "cpu":
         return chips.short_name(next(iter(chips.datasheet(roofs, environment.name).chip), environment.name))
-    fitting = (row.microarchitecture for row in cores if row.fits(environment))
     count = environment.physical_cores or environment.cores
-    return ", ".join(filter(None, (environment.name, next(fitting, ""), f"{count} cores" if count else "")))
+    kind = processor.microarchitecture(cores, environment)
+    return ", ".join(filter(None, (environment.name, kind, f"{count} cores" if count else "")))
 
 
 def load_machine(

@@ -86,5 +86,7 @@ def flop_per_cycle(path: Path, keys: frozenset[str]) -> list[FlopPerCycle]:
 
 def share_model(row: FlopPerCycle, other: FlopPerCycle) -> bool:
     """Return whether two rows describe the same processor."""
-    is_same = PROCESSOR(row) == PROCESSOR(other)
-    return is_same and not model_numbers(row.models).isdisjoint(model_numbers(other.models))
+    numbers = (row.models, other.models), (row.steppings, other.steppings)
+    return PROCESSOR(row) == PROCESSOR(other) and all(
+        "" in pair or model_numbers(pair[0]) & model_numbers(pair[1]) for pair in numbers
+    )

@@ -25,7 +25,7 @@ RULES = {
     "latency.equal.high", "latency.equal.low", "method.protocol.block", "method.protocol.confidence",
     "method.protocol.fewest", "method.protocol.heat", "method.protocol.most_rounds", "method.protocol.rounds",
     "method.protocol.target", "prediction.calculation.batch", "published.agreement",
-    "published.likeness", "remedies.threshold", "training.problems.memory",
+    "published.likeness", "remedies.threshold", "training.problems.memory", "training.step.tolerance",
 }  # fmt: skip
 """Limits of the program's own that the text names."""
 

@@ -14,12 +14,14 @@ from report.chapters.latency import figures as latency
 from report.chapters.latency import tables as latencies
 from report.chapters.networks import figures as networks
 from report.chapters.networks import tables as counts
+from report.chapters.networks.facts import ROWS
 from report.chapters.prediction import chooser
 from report.chapters.training import figures as training
 from report.chapters.utilisation import figures as utilisation
 from report.charts.panels import specified
 from report.engine.project import read_project
 from report.engine.source import CodeCell, read_source
+from report.facts import of_chapter
 from report.paper import load
 from report.paper.frames import spread
 
@@ -47,7 +49,7 @@ CAPTIONS = {
     for part in read_source(read_project(ROOT)) if isinstance(part, CodeCell) and "label" in part.options
 }  # fmt: skip
 
-LISTS = {"tbl-networks-all": counts.everything, "tbl-latencies": latencies.latencies}
+LISTS = {"tbl-latencies": latencies.latencies}
 
 
 @pytest.mark.parametrize("label", LISTS)
@@ -58,8 +60,6 @@ def test_a_list_has_as_many_rows_as_its_caption_says(paper, label):
 
 
 FIGURES = {
-    "fig-demands-all": (lambda paper: networks.demands.__wrapped__(paper, everything=True), "name", display.LISTED),
-    "fig-kinds-all": (lambda paper: networks.kinds.__wrapped__(paper, everything=True), "name", display.LISTED),
     "fig-training-memory-all": (
         lambda paper: training.memory.__wrapped__(paper, everything=True), "network", display.LISTED,
     ),
@@ -93,6 +93,18 @@ def test_a_cloud_has_some_of_the_points_and_those_it_names(paper, monkeypatch):
     made = latency.here.__wrapped__(paper)
     assert 50 <= len(drawn(made, "name")) <= 50 + 2 * 2 * 3  # two a trend and panel
     assert specified(made)["concat"][0]["title"].endswith(f": 50 of {MODELS} networks")
+
+
+def test_the_text_says_how_many_of_all_networks_are_listed(paper):
+    for show in (networks.demands, networks.kinds):
+        assert len(drawn(show.__wrapped__(paper, everything=True), "name")) == display.LISTED
+    assert counts.everything.__wrapped__(paper).count("\n") - 2 == display.LISTED  # a head and a line below it
+    assert len(drawn(networks.roofs.__wrapped__(paper), "name")) == ROWS == 40
+    text = (ROOT / "report" / "chapters" / "networks" / "networks.qmd").read_text("utf-8")
+    for condition, number in (("is_thinned", NUMBERS[display.LISTED]), ("is_sampled", "forty")):
+        assert getattr(of_chapter("networks", paper), condition)
+        block = text.partition(f'when-meta="networks.{condition}"}}')[2].partition(":::")[0]
+        assert number in block
 
 
 def test_every_network_has_its_card(paper):

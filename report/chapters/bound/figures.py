@@ -51,7 +51,9 @@ def shares(paper: Paper) -> alt.LayerChart:
     """Draw a row for each device and precision: the median share of the bound, its interval, eight networks in ten."""
     rows = display.required(everywhere(paper), SOURCE.command)
     y = Categories.steps(rows.name, 16)
-    x = LinearAxis.around([1, *rows.nine_tenths], pixels=theme.plot_width(left=y.room), format="%", title=SHARE)
+    x = LinearAxis.around(
+        [1, *rows.nine_tenths, *rows.high.dropna()], pixels=theme.plot_width(left=y.room), format="%", title=SHARE
+    )
     palette = {who: color for who, color in WHO.items() if who in set(rows.who)}
     palette |= dict.fromkeys(sorted(set(rows.who) - palette.keys()), theme.GREEN)
     rows = rows.drop(columns="is_processor")

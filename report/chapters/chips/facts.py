@@ -1,26 +1,35 @@
-"""Facts of chips: their ridge points, how these compare, and where the typical network lies."""
+"""Facts of chips: their ridge points, what a watt and a dollar buy, and the bound of the median network."""
 
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from measure.domain.chips import fastest_units
 from measure.domain.statistics import FEWEST_MODELS
 from report.facts import Facts, missing, source_of, sourced
-from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips
-from report.paper.frames import each, extremes, matching
-from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, ratio
+from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips, frames, processor
+from report.paper.frames import each, matching
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, ratio
 
-FEWEST_DIES = 3  # for a typical ridge point of a kind
-MOST_LABELLED = 36  # roofs with room for a name; more chips are cut to LABELLED
-LABELLED = (
-    "Intel Xeon Platinum 8380", "NVIDIA Grace CPU (72 cores)",
-    "NVIDIA V100 SXM2", "NVIDIA T4", "NVIDIA A100 SXM 40GB", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090",
-    "NVIDIA H100 SXM", "AMD Instinct MI300X", "NVIDIA B200 SXM", "NVIDIA GeForce RTX 5090",
-    "Google TPU v2", "AWS Trainium2", "Google TPU7x (Ironwood)",
-    "Apple M2 GPU (10 cores)", "NVIDIA Jetson AGX Orin 64GB", "Intel Stratix 10 MX 2100",
-)  # fmt: skip
+FEWEST_DIES = 3  # for a median of a kind
+MOST_LABELLED = 24  # roofs with room for a name; more chips are cut to LABELLED
+SMALL = "phones, laptops and boards"
+LABELLED = {
+    "data centre and desktop": (
+        "AMD Ryzen 9 7950X", "NVIDIA Grace CPU (72 cores)", "NVIDIA T4", "NVIDIA V100 SXM2",
+        "NVIDIA GeForce RTX 4090", "NVIDIA A100 SXM 40GB", "NVIDIA H100 SXM", "AMD Instinct MI300X", "NVIDIA B200 SXM",
+        "Google TPU v2", "Google TPU v6e (Trillium)", "Intel Stratix 10 MX 2100",
+    ),
+    SMALL: (
+        "Qualcomm Snapdragon 865 (Adreno 650)", "Apple A16 GPU", "MediaTek Dimensity 9200 (Immortalis-G715 MC11)",
+        "Apple M2 GPU (10 cores)", "Apple M1 Max GPU (32 cores)", "Qualcomm Snapdragon X Elite (X1E-84-100)",
+        "NVIDIA Jetson Nano", "NVIDIA Jetson AGX Orin 64GB",
+    ),
+}  # fmt: skip
+"""The chips of the figure's panels."""
+
 EXAMPLE = "NVIDIA T4"  # compared at two precisions; without it, the first chip with both
 
 
@@ -46,10 +55,37 @@ class Ends(Facts):
     Chips with on-chip memory are left out, chips with unconfirmed numbers are not.
     """
 
+    chips: Value  #: chips with a floating-point rate of 16 bits or more and memory outside the chip
     least: Value  #: the lowest ridge point
     most: Value  #: the highest ridge point
     least_chip: Name  #: the chip with the lowest ridge point
     most_chip: Name  #: the chip with the highest ridge point
+
+
+class Costs(Facts):
+    """What a watt and a dollar buy, each chip at its fastest rate of 16 bits or more; medians are over dies.
+
+    Memory on the chip is left out. The power of a phone or a Mac is the whole device's.
+    """
+
+    powered: Value  #: chips with a known power
+    least_power: Value  #: the lowest power, with the chip
+    most_power: Value  #: the highest power, with the chip
+    flop_cpu: Value  #: median peak for each watt of CPUs
+    flop_gpu: Value  #: median peak for each watt of GPUs
+    flop_gain: Value  #: peak for each watt of the median GPU over the median CPU's
+    flop_soc: Value  #: median peak for each watt of the GPUs in phones, laptops and boards
+    byte_cpu: Value  #: median bandwidth for each watt of CPUs
+    byte_gpu: Value  #: median bandwidth for each watt of GPUs
+    byte_gain: Value  #: bandwidth for each watt of the median GPU over the median CPU's
+    byte_soc: Value  #: median bandwidth for each watt of the GPUs in phones, laptops and boards
+    least_memory: Value  #: the smallest memory, with the chip
+    most_memory: Value  #: the largest memory, with the chip
+    reading_gpu: Value  #: median time in which a GPU reads its whole memory
+    reading_most: Value  #: the longest time in which a chip reads its whole memory, with the chip
+    listed: Value  #: chips with a list price of their own
+    least_price: Value  #: the lowest list price for each GB/s of bandwidth, with the chip
+    most_price: Value  #: the highest list price for each GB/s of bandwidth, with the chip
 
 
 class ChipDemand(Facts):
@@ -97,6 +133,7 @@ class Chips(Facts):
     table: ChipTable
     typical: Typical
     ends: Ends
+    costs: Costs
     demand: ChipDemand
     precision: Precision
     hand: Hand
@@ -104,6 +141,7 @@ class Chips(Facts):
     generations: Generations
     levelled_off: bool  #: V100 to H100 doubled the ridge point, and B200 is within a tenth of H100
     turned_back: bool  #: The RTX 5090 has a lower ridge point than the RTX 4090
+    arithmetic_saves: bool  #: From CPUs to GPUs, FLOP for each watt grow by more than twice the factor of bytes
 
 
 def of(paper: Paper) -> Chips:
@@ -112,6 +150,7 @@ def of(paper: Paper) -> Chips:
     generations = _generations(found)
     counts = found.chip.nunique(), found[found.verified == "no"].chip.nunique()
     table = ChipTable(*(count_of(count, "chips") if count > 1 else NOTHING for count in counts))
+    costs = _costs(outside)
     v100, h100, b200, rtx4090, rtx5090 = (
         getattr(generations, chip).number or 0.0 for chip in ("v100", "h100", "b200", "rtx4090", "rtx5090")
     )
@@ -119,6 +158,7 @@ def of(paper: Paper) -> Chips:
         table=sourced(table, _source("all")),
         typical=sourced(_typical(outside), _source("off-chip memory, by die")),
         ends=sourced(_ends(outside), _source("off-chip memory")),
+        costs=sourced(costs, _source("off-chip memory, by die")),
         demand=_demand(paper, outside),
         precision=sourced(_precision(found), _source("fp32 and 16 bits")),
         hand=_hand(paper),
@@ -126,6 +166,7 @@ def of(paper: Paper) -> Chips:
         generations=sourced(generations, _source("tensor units, 16 bits")),
         levelled_off=h100 > 2 * v100 > 0 and abs(b200 - h100) < 0.1 * h100,
         turned_back=0 < rtx5090 < rtx4090,
+        arithmetic_saves=(costs.flop_gain.number or 0.0) > 2 * (costs.byte_gain.number or 0.0) > 0,
     )
 
 
@@ -144,11 +185,58 @@ def _typical(outside: pd.DataFrame) -> Typical:
 
 def _ends(outside: pd.DataFrame) -> Ends:
     rows = chips.headline(outside)
-    if rows.chip.nunique() < 2:
+    if len(rows) < 2:
         return missing(Ends)
-    ends = extremes(rows, "ridge_flop_per_byte")
+    ends = frames.extremes(rows, "ridge_flop_per_byte")
     least, most = (exact(row.ridge_flop_per_byte, "FLOP/B", row.chip) for row in ends)
-    return Ends(least, most, *(Name(row.chip) for row in ends))
+    return Ends(count_of(len(rows), "chips"), least, most, *(Name(row.chip) for row in ends))
+
+
+def has_own_price(found: pd.DataFrame) -> "pd.Series[bool]":
+    """True for rows with a list price of the chip, card or module: no estimate, and not of a whole device."""
+    return found.price_usd.notna() & ~found.note.str.contains("price is")
+
+
+def _costs(outside: pd.DataFrame) -> Costs:
+    rows = chips.headline(outside)
+    watt = rows.power_w.astype(float)
+    rows = rows.assign(
+        flop=rows.peak_flop_per_s / watt,
+        byte=rows.bandwidth_byte_per_s / watt,
+        reading=rows.memory_byte.astype(float) / rows.bandwidth_byte_per_s,
+        price=(rows.price_usd.astype(float) / (rows.bandwidth_byte_per_s / 1e9)).where(has_own_price(rows)),
+    ).set_index("chip", drop=False)
+    dies = chips.of_dies(rows)
+
+    def median(column: str, kind: str, unit: str) -> Value:
+        values = dies[dies.chip_kind == kind][column].dropna()
+        return Value(float(values.median()), unit) if len(values) >= FEWEST_DIES else Value(None, unit)
+
+    power, memory, price = (extremes(rows[of], unit, fewest=2) for of, unit in (
+        ("power_w", "W"), ("memory_byte", "B"), ("price", "USD"),
+    ))  # fmt: skip
+    flop = {kind: median("flop", kind, "FLOP/s") for kind in ("cpu", "gpu", "soc")}
+    byte = {kind: median("byte", kind, "B/s") for kind in ("cpu", "gpu", "soc")}
+    return Costs(
+        powered=count_of(watt.notna().sum(), "chips"),
+        least_power=power[0],
+        most_power=power[1],
+        flop_cpu=flop["cpu"],
+        flop_gpu=flop["gpu"],
+        flop_gain=ratio(flop["gpu"], flop["cpu"]),
+        flop_soc=flop["soc"],
+        byte_cpu=byte["cpu"],
+        byte_gpu=byte["gpu"],
+        byte_gain=ratio(byte["gpu"], byte["cpu"]),
+        byte_soc=byte["soc"],
+        least_memory=memory[0],
+        most_memory=memory[1],
+        reading_gpu=median("reading", "gpu", "s"),
+        reading_most=extremes(rows.reading, "s", fewest=2)[1],
+        listed=count_of(rows.price.notna().sum(), "chips"),
+        least_price=price[0],
+        most_price=price[1],
+    )
 
 
 def _demand(paper: Paper, outside: pd.DataFrame) -> ChipDemand:
@@ -195,21 +283,14 @@ def _precision(found: pd.DataFrame) -> Precision:
 def promised(paper: Paper, machine: Machine) -> tuple[float | None, str]:
     """Return a machine's theoretical peak (FLOP/s) at fp32, and the arithmetic behind it.
 
-    A processor has cores x measured clock x FLOP per cycle: a virtual machine sees only some cores of its chip. Cores
-    are physical, since two threads of a core share its units. A GPU has the peak of its datasheet.
+    A processor has cores x measured clock x FLOP per cycle: a virtual machine sees only some cores of its chip. A GPU
+    has the peak of its datasheet.
     """
     if machine.chip_kind != "cpu":
         printed = fastest_units(each(chips.datasheet(paper.chips, machine.environment.name))).get(BASE_PRECISION)
         return (None, "") if printed is None else (printed.peak_flop_per_s, printed.derivation)
-    environment, clock_hz = machine.environment, machine.clock_hz
-    cores = environment.physical_cores or environment.cores
-    rates = [
-        row.flop_per_cycle for row in paper.flop_per_cycle if row.precision == BASE_PRECISION and row.fits(environment)
-    ]
-    if clock_hz is None or cores is None or not rates:
-        return None, ""
-    arithmetic = f"{cores} cores x {clock_hz / 1e9:.2f} GHz x {max(rates)} FLOP/cycle/core"
-    return cores * clock_hz * max(rates), arithmetic
+    peak = processor.peaks(paper.flop_per_cycle, machine.environment, machine.clock_hz).get(BASE_PRECISION)
+    return (None, "") if peak is None or peak.flop_per_s is None else (peak.flop_per_s, peak.arithmetic)
 
 
 def _hand(paper: Paper) -> Hand:
@@ -247,11 +328,16 @@ def _generations(found: pd.DataFrame) -> Generations:
 
 
 def labelled(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the chips of the figure and the table, each at its fastest rate of floating point, else of integers."""
+    """Return the chips of the figure and the table, each at its fastest rate of floating point, else of integers.
+
+    ``panel`` is the figure's panel.
+    """
     floating = chips.headline(found)
     rows = pd.concat([floating, chips.fastest(found[~found.chip.isin(floating.chip)])])
+    panels = {chip: panel for panel, members in LABELLED.items() for chip in members}
     if rows.chip.nunique() > MOST_LABELLED:
-        rows = rows[rows.chip.isin(LABELLED)]
-    return rows.assign(order=rows.chip_kind.map(list(chips.KINDS).index)).sort_values(
-        ["order", "year", "peak_flop_per_s"]
-    )
+        rows = rows[rows.chip.isin(panels)]
+    panel = np.where(rows.chip_kind == "soc", SMALL, next(iter(LABELLED)))
+    order = {kind: place for place, kind in enumerate(chips.KINDS)}
+    rows = rows.assign(panel=panel, order=rows.chip_kind.map(order))
+    return rows.sort_values(["order", "year", "peak_flop_per_s"])

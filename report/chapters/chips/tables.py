@@ -1,4 +1,4 @@
-"""Tables of chips: the arithmetic of three peaks, the chips of the figure, and in the HTML every rate."""
+"""Tables of chips: the arithmetic of some peaks, the chips of the figure, and in the HTML every rate."""
 
 import re
 from math import prod
@@ -8,7 +8,7 @@ import pandas as pd
 
 from measure.domain.values import SPACE, significant
 from report import display
-from report.chapters.chips.facts import labelled, promised
+from report.chapters.chips.facts import has_own_price, labelled, promised
 from report.markdown import escape, rate_unit, si
 from report.markdown_table import NONE, cited, known, markdown_table
 from report.paper import BASE_PRECISION, Paper, chips
@@ -24,6 +24,20 @@ def _marked(row: Any, rate: str) -> str:
 
 def _bandwidth(row: Any, inside: bool) -> str:
     return si(row.bandwidth_byte_per_s, "B/s") + (f"{SPACE}†" if inside else "")
+
+
+def _memory(row: Any) -> str:
+    return known(row.memory_byte, si, "B")
+
+
+def _power(row: Any) -> str:
+    """Return the vendor's limit; a dagger for power that somebody measured."""
+    return known(row.power_w, si, "W") + (f"{SPACE}‡" if "power is measured" in row.note else "")
+
+
+def _price(row: Any, own: bool) -> str:
+    """Return the list price; a mark for an estimate and for the price of a whole device."""
+    return known(row.price_usd, "{:,.0f}".format) + ("" if own or pd.isna(row.price_usd) else f"{SPACE}§")
 
 
 def _derived(text: str) -> str:
@@ -59,31 +73,37 @@ def peaks(paper: Paper) -> str:
 @display.table
 def labelled_chips(paper: Paper) -> str:
     found = display.required(labelled(paper.chips))
+    short = found.chip.str.partition(" (")[0]  # without its cores, if that tells it from the others
+    found = found.assign(name=short.mask(short.duplicated(keep=False), found.chip))
     rows = [
         [
-            escape(row.chip), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
+            escape(row.name), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
             si(row.peak_flop_per_s, rate_unit(row.precision)), _bandwidth(row, inside),
-            significant(row.ridge_flop_per_byte), cited(row.source.partition(";")[0]),
+            significant(row.ridge_flop_per_byte), _memory(row), _power(row), _price(row, own),
+            cited(row.source.partition(";")[0]),
         ]
-        for row, inside in zip(each(found), chips.on_chip(found), strict=True)
+        for row, inside, own in zip(each(found), chips.on_chip(found), has_own_price(found), strict=True)
     ]  # fmt: skip
-    return markdown_table("Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Source", rows)
+    header = "Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Memory > | Power > | USD > | Source"
+    return markdown_table(header, rows)
 
 
 @display.table
 def rates(paper: Paper) -> str:
     found = display.required(paper.chips)
     repeated = found.duplicated(["chip", "source"])
-    has_measured = found.note.str.contains("power is measured max", case=False)  # others have their vendor's limit
     rows = [
         [
             escape(row.chip), f"{row.year:.0f}", _marked(row, f"{row.precision}{SPACE}{row.unit}"),
             si(row.peak_flop_per_s, rate_unit(row.precision)),
             known(row.sparse_peak_flop_per_s, si, rate_unit(row.precision)), _bandwidth(row, inside),
-            significant(row.ridge_flop_per_byte), known(row.power_w, si, "W") + (f"{SPACE}‡" if measured else ""),
+            significant(row.ridge_flop_per_byte), _memory(row), _power(row), _price(row, own),
             _derived(row.derivation) or NONE, "" if again else cited(row.source),
         ]
-        for row, inside, measured, again in zip(each(found), chips.on_chip(found), has_measured, repeated, strict=True)
+        for row, inside, own, again in zip(
+            each(found), chips.on_chip(found), has_own_price(found), repeated, strict=True
+        )
     ]  # fmt: skip
-    header = "Chip | Year | Rate | Dense > | Sparse > | Bandwidth > | Ridge > | Power > | Derivation | Sources"
+    rates = "Rate | Dense > | Sparse > | Bandwidth > | Ridge >"
+    header = f"Chip | Year | {rates} | Memory > | Power > | USD > | Derivation | Sources"
     return markdown_table(header, rows)

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from report.facts import Facts, missing, sourced
+from report.facts import Facts, missing, source_of, sourced
 from report.options import measure_command
-from report.paper import Paper
+from report.paper import BASE_PRECISION, Machine, Paper, processor
 from report.paper.cells import is_loaded
 from report.stats.value import Name, Source, Value, exact
 
@@ -19,9 +19,25 @@ class AtHand(Facts):
     loaded: Value  #: Cells measured while other programs used it; missing if none.
 
 
+class Processor(Facts):
+    """The processor of the machine at hand; of a machine with a GPU its host's."""
+
+    microarchitecture: Name  #: Microarchitecture of the processor, by its numbers; of a GPU's host likewise.
+    numbers: Name  #: Vendor, family, model and stepping of the processor, or Arm's implementer and part.
+    cores: Value  #: Physical cores that the machine may use; missing without the FLOP of one in a cycle.
+    clock: Value  #: Clock of the processor, measured by a chain of dependent additions on all cores.
+    per_cycle: Value  #: The most FLOP of one core in a cycle at fp32, by its microarchitecture and vector extensions.
+    peak: Value  #: Cores times clock times FLOP of a core in a cycle at fp32; missing without a clock.
+
+
 class Machines(Facts):
     several: bool
     at_hand: AtHand
+    processor: Processor
+    known: bool  #: The table of processors has this microarchitecture.
+    is_rated: bool  #: The table has one rate for all cores of this processor at fp32.
+    has_peak: bool  #: The peak of the processor is computed.
+    is_host: bool  #: The processor hosts the GPU that is at hand.
 
 
 def of(paper: Paper) -> Machines:
@@ -38,4 +54,26 @@ def of(paper: Paper) -> Machines:
         Name(environment.python), Name(virtual), exact(sum(map(len, flagged))),
         replace(loaded, source=Source(f"machines/{machine.folder}/runs.csv", "flags")),  # without a command
     )  # fmt: skip
-    return sourced(Machines(len(paper.machines) > 1, at_hand), source)
+    found = _processor(paper, machine)
+    facts = Machines(
+        several=len(paper.machines) > 1,
+        at_hand=at_hand,
+        processor=found,
+        known=not found.microarchitecture.is_missing,
+        is_rated=not found.per_cycle.is_missing,
+        has_peak=not found.peak.is_missing,
+        is_host=machine.chip_kind != "cpu",
+    )
+    return sourced(facts, source)
+
+
+def _processor(paper: Paper, machine: Machine) -> Processor:
+    environment = machine.environment
+    name = processor.microarchitecture(paper.flop_per_cycle, environment)
+    peak = processor.peaks(paper.flop_per_cycle, environment, machine.clock_hz).get(BASE_PRECISION)
+    values = (peak.cores, peak.clock_hz, peak.flop_per_cycle, peak.flop_per_s) if peak else (None,) * 4
+    units = ("", "Hz", "FLOP/cycle", "FLOP/s")
+    roofs = source_of(f"machines/{machine.folder}/roofs.csv", "chain", "roofs")
+    numbers = [exact(value, unit) for value, unit in zip(values, units, strict=True)]
+    measured = [replace(each, source=roofs) for each in numbers]
+    return Processor(Name(name or None), Name(processor.numbers(environment) or None), *measured)

@@ -1,7 +1,8 @@
 """The numbers of the chapter on networks: FLOP, bytes, intensities, and the side of the ridge point they lie on.
 
-Bytes are counted in two ways. *Whole* counts parameters, inputs and outputs (the compulsory bytes), *layers* every
-operator's reads and writes (the traffic).
+Bytes are counted in two ways. *Whole* counts parameters, inputs and outputs (the compulsory bytes). *Layer by layer*
+counts what every operator reads from memory and writes to it (the traffic). Each operator takes the longer of its two
+times, and the sum over operators is the *layer-by-layer bound*.
 """
 
 from functools import cache
@@ -14,20 +15,22 @@ from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, PRECISION_BYTE, PRODUCT_KINDS
+from report.display import LISTED
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import fastest
 from report.paper.frames import each, matching
-from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, median_of
+from report.stats.value import NOTHING, Name, Value, count_of, estimated, exact, extremes, median_of
 
 GPU = "NVIDIA GeForce RTX 4090"
 """The GPU of the story, with the most networks timed by others; used if no GPU was measured."""
 GPU_PRECISION = "fp16"
 RESNET = STORY[1]
+ROWS = 40  # networks that a figure of the paper has room for, one below the other
 BYTES = {"whole": "compulsory_byte", "layers": "traffic_byte"}
 COUNTS = source_of("workload/models.csv", "fp32", "workload")
 LAYERS = source_of("workload/layers.csv", "fp32, batch size 1", "workload")
-PUBLISHED = Source("published/measurements/counted_kinds.csv", "mobilenet_v2 and resnet18, inference, 224")
+OPERATORS = source_of("workload/operators.csv", "mobilenet_v2 and resnet18, fp32, inference", "workload")
 ROOFS = source_of("workload/models.csv, roofs.csv, chips.csv", "all", "workload roofs")
 
 
@@ -72,19 +75,19 @@ class OnRoof(Facts):
 class NetworkWork(Facts):
     """One image of a large batch, layer by layer, under the GPU's roof at its precision."""
 
-    intensity: Value  #: FLOP of its products per byte that its layers read and write.
-    least: Value  #: Least time of an image: FLOP at the peak or bytes at the bandwidth for each kind of layer, summed.
-    fused: Value  #: Least time without the bytes of normalisations and activations.
-    rest: Value  #: Share of the least time that normalisations and activations take.
+    bound: Value  #: Layer-by-layer bound of an image.
+    fused: Value  #: The bound without normalisations and activations.
+    rest: Value  #: Share of normalisations and activations in the bound.
 
 
 class Pair(Facts):
+    batch: Value  #: Batch size of both networks.
     mobilenet: NetworkWork
     resnet: NetworkWork
     flop_ratio: Value  #: ResNet-18's FLOP over MobileNet-v2's.
     byte_ratio: Value  #: MobileNet-v2's bytes over ResNet-18's.
-    least_ratio: Value  #: Least time of MobileNet-v2 over ResNet-18's.
-    fused_ratio: Value  #: Least time of MobileNet-v2 over ResNet-18's with normalisations and activations fused.
+    bound_ratio: Value  #: Layer-by-layer bound of MobileNet-v2 over ResNet-18's.
+    fused_ratio: Value  #: The same ratio with normalisations and activations fused.
 
 
 class Crossing(Facts):
@@ -92,7 +95,7 @@ class Crossing(Facts):
     parameters: Value  #: Bytes of the parameters of ResNet-18, at the GPU's precision.
     input: Value  #: Bytes of an image and its output.
     batch: Value  #: The smallest batch size with the whole network above the ridge point.
-    limit: Value  #: FLOP per byte layer by layer in an endless batch.
+    limit: Value  #: FLOP per byte of ResNet-18, layer by layer, in an endless batch.
     limit_over_ridge: Value  #: Intensity of an endless batch, layer by layer, over the GPU's ridge point.
 
 
@@ -105,12 +108,13 @@ class Networks(Facts):
     pair: Pair
     crossing: Crossing
     reference: OnRoof
+    is_sampled: bool  #: More networks were counted than the figure with both ridge points shows
+    is_thinned: bool  #: More networks were counted than a list of all shows
     claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Networks:
     cpu, gpu, reference = on_roof(paper, "cpu"), on_roof(paper, "gpu"), on_roof(paper.reference, "cpu")
-    works = pair(paper)
     waiting = {byte: set(memory_bound(paper.reference, "cpu", byte).family) for byte in BYTES}
     return Networks(
         counted=sourced(_counted(paper), COUNTS),
@@ -118,9 +122,11 @@ def of(paper: Paper) -> Networks:
         batching=sourced(_batching(paper), COUNTS),
         on_cpu=sourced(cpu, ROOFS),
         on_gpu=sourced(gpu, ROOFS),
-        pair=sourced(works, PUBLISHED),
-        crossing=sourced(_crossing(paper, works.resnet.intensity, gpu), COUNTS),
+        pair=sourced(pair(paper), OPERATORS),
+        crossing=sourced(_crossing(paper, gpu), COUNTS),
         reference=sourced(reference, ROOFS),
+        is_sampled=len(at_batch(paper)) > ROWS,
+        is_thinned=len(at_batch(paper)) > LISTED,
         claims={
             "decode_alone": waiting["whole"] == {"language"},
             "compact_too": waiting["layers"] == {"language", "compact"},
@@ -244,18 +250,19 @@ def _batching(paper: Paper) -> NetworkBatching:
 
 
 def pair_kinds(paper: Paper) -> pd.DataFrame:
-    """Return the kinds of layer of both networks of the story: FLOP, bytes and least time of an image on the GPU.
+    """Return the kinds of layer of both networks of the story: FLOP, bytes and ``bound_s`` of an image on the GPU.
 
-    Without a GPU's roof ``bound_s`` is NaN, and a number has two bytes.
+    Each operator takes the longer of its two times, and a kind has their sum. Bytes are counted at fp32 and scaled to
+    the GPU's precision. Without a GPU's roof ``bound_s`` is NaN, and a number has two bytes.
     """
-    kinds = matching(paper.published.kinds, stage=INFERENCE, input_size=224)
-    kinds = kinds[kinds.model.isin(STORY)]
-    found = roof_of(paper, "gpu")
-    size = PRECISION_BYTE[found[1] if found else GPU_PRECISION] / PRECISION_BYTE[BASE_PRECISION]
-    byte = size * kinds.further_byte.astype(float)
-    kinds = kinds.assign(flop=kinds.flop.astype(float), byte=byte, name=kinds.model.map(model_name))
-    roof = found[2] if found else Roofline(nan, nan)
-    return kinds.assign(bound_s=roof.least_s(kinds.flop, kinds.byte))
+    rows = matching(paper.operators, stage=INFERENCE, precision=BASE_PRECISION, batch=large_batch(paper))
+    rows = rows[rows.model.isin(STORY)]
+    _, precision, roof, _ = roof_of(paper, "gpu") or ("", GPU_PRECISION, Roofline(nan, nan), None)
+    size = PRECISION_BYTE[precision] / PRECISION_BYTE[BASE_PRECISION]
+    calls, byte = rows.calls / rows.batch, size * rows.byte.astype(float)
+    rows = rows.assign(flop=calls * rows.flop, byte=calls * byte, bound_s=calls * roof.least_s(rows.flop, byte))
+    sums = rows.groupby(["model", "batch", "layer_kind"])[["flop", "byte", "bound_s"]].sum(min_count=1).reset_index()
+    return sums.assign(name=sums.model.map(model_name))
 
 
 def pair(paper: Paper) -> Pair:
@@ -267,8 +274,7 @@ def pair(paper: Paper) -> Pair:
     light, heavy = (matching(rows, model=model)[columns].sum(min_count=1) for model in STORY)
     mobilenet, resnet = (
         NetworkWork(
-            intensity=exact(work.flop / work.byte, "FLOP/B"),
-            least=exact(work.bound_s, "s"),
+            bound=exact(work.bound_s, "s"),
             fused=exact(work.fused_s, "s"),
             rest=exact(1 - work.fused_s / work.bound_s, "%"),
         )
@@ -276,7 +282,7 @@ def pair(paper: Paper) -> Pair:
     )
     over = light / heavy
     ratios = heavy.flop / light.flop, over.byte, over.bound_s, over.fused_s
-    return Pair(mobilenet, resnet, *map(_certain, ratios))
+    return Pair(exact(kinds.batch.iloc[0]), mobilenet, resnet, *map(_certain, ratios))
 
 
 def _certain(number: float) -> Value:
@@ -284,17 +290,22 @@ def _certain(number: float) -> Value:
     return NOTHING if pd.isna(number) else Value(float(number), "", float(number), float(number))
 
 
-def _crossing(paper: Paper, limit: Value, gpu: OnRoof) -> Crossing:
-    """Solve ``b W = r (P + b A)`` for the batch size b; A are the bytes of an image and its output."""
+def _crossing(paper: Paper, gpu: OnRoof) -> Crossing:
+    """Solve ``b W = r (P + b A)`` for the batch size b; A are the bytes of an image and its output.
+
+    Layer by layer A are the bytes that one more image adds, so an endless batch has ``W / A``.
+    """
     ridge = gpu.ridge
     if ridge.number is None:
         return missing(Crossing)
-    rows = matching(at_batch(paper, 1, counted_at(paper, str(gpu.precision))), model=RESNET)
-    if rows.empty:
+    rows = matching(at_batch(paper, None, counted_at(paper, str(gpu.precision))), model=RESNET)
+    if 1 not in set(rows.batch):
         return missing(Crossing)
-    row = rows.iloc[0]
+    row, last = rows.iloc[0], rows.iloc[-1]  # fewest FLOP first
     moved = row.input_byte + row.output_byte
     gain = row.forward_flop - ridge.number * moved
     batch = exact(max(1, ceil(ridge.number * row.parameter_byte / gain))) if gain > 0 else NOTHING
-    rates = exact(row.forward_flop, "FLOP"), exact(row.parameter_byte, "B"), exact(moved, "B")
-    return Crossing(*rates, batch, limit, _certain((limit.number or nan) / ridge.number))
+    added = (last.traffic_byte - row.traffic_byte) / (last.batch - row.batch) if last.batch > row.batch else nan
+    limit = row.forward_flop / added
+    counts = exact(row.forward_flop, "FLOP"), exact(row.parameter_byte, "B"), exact(moved, "B")
+    return Crossing(*counts, batch, exact(limit, "FLOP/B"), _certain(limit / ridge.number))

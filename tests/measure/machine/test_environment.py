@@ -23,11 +23,13 @@ def test_an_environment_changes_with_what_affects_measurements(monkeypatch):
     assert environment.hardware_id == other.hardware_id == tuned.hardware_id
     assert (environment.tuning, tuned.tuning) == (None, "OMP_PROC_BIND=close")
     assert installed_version("no-such-package") is None
-    monkeypatch.setattr(processor, "cpu_numbers", lambda: ("Other", 1, 2))  # recorded, and no part of the identity
+    monkeypatch.setattr(
+        processor, "cpu_numbers", lambda: processor.CpuNumbers("Other", 1, 2, 3)
+    )  # recorded, and no part of the identity
     monkeypatch.setattr(devices.Cpu, "power_limit_w", lambda _: 70.0)
     other = here()
     assert other.power_limit_w == 70.0
-    assert (other.cpu_vendor, other.cpu_family, other.cpu_model) == ("Other", 1, 2)
+    assert (other.cpu_vendor, other.cpu_family, other.cpu_model, other.cpu_stepping) == ("Other", 1, 2, 3)
     assert (other.hardware_id, other.environment_id) == (tuned.hardware_id, tuned.environment_id)
 
 

@@ -55,18 +55,54 @@ def test_caches_are_those_of_the_cores_in_use_each_once(system):
     assert processor.caches() == levels
 
 
+HIDDEN = """\
+processor\t: 0
+vendor_id\t: GenuineIntel
+cpu family\t: 6
+model\t\t: 207
+model name\t: Intel(R) Xeon(R) Processor
+stepping\t: 2
+flags\t\t: fpu sse2 avx avx2 fma avx512f avx512_vnni hypervisor avx512_bf16 amx_bf16 amx_tile amx_int8
+"""
+GRAVITON = """\
+processor\t: {core}
+Features\t: fp asimd asimdhp cpuid asimddp sve i8mm bf16
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x1
+CPU part\t: {part}
+CPU revision\t: 1
+"""
+
+
 @pytest.mark.parametrize(
-    ("cpuinfo", "numbers"),
+    ("cpuinfo", "numbers", "extensions"),
     [
-        ({"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17"}, ("AuthenticAMD", 25, 17)),
-        # 0xd4f = 13 * 256 + 4 * 16 + 15
-        ({"CPU implementer": "0x41", "CPU architecture": "8", "CPU part": "0xd4f"}, ("0x41", 8, 3407)),
-        ({"model": "IBM pSeries", "CPU architecture": "AArch64"}, (None, None, None)),
+        (HIDDEN, ("GenuineIntel", 6, 207, 2), "amx_int8 amx_bf16 avx512_bf16 avx512_vnni avx512f avx2 avx sse2"),
+        # Neoverse V1: 0xd40 = 13 * 256 + 4 * 16
+        ("\n".join(GRAVITON.format(core=core, part="0xd40") for core in (0, 1)), ("0x41", 8, 3392, None),
+         "sve i8mm bf16 asimddp asimdhp asimd"),
+        # A phone's fast and slow cores: no one number holds
+        ("\n".join(GRAVITON.format(core=core, part=part) for core, part in enumerate(("0xd05", "0xd0b"))),
+         ("0x41", 8, None, None), "sve i8mm bf16 asimddp asimdhp asimd"),
+        ("model\t: IBM pSeries\nCPU architecture: AArch64\n", (None, None, None, None), None),
     ],
-)
-def test_a_processor_says_its_vendor_family_and_model(monkeypatch, cpuinfo, numbers):
-    monkeypatch.setattr(processor, "read_cpuinfo", lambda: cpuinfo)
+)  # fmt: skip
+def test_a_processor_says_its_numbers_even_if_its_name_is_hidden(monkeypatch, tmp_path, cpuinfo, numbers, extensions):
+    (tmp_path / "cpuinfo").write_text(cpuinfo)
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
     assert processor.cpu_numbers() == numbers
+    assert processor.vector_extension() == extensions
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("Apple M2 Pro", ("Apple", 2, None, None)), ("Intel", (None,) * 4)])
+def test_an_apple_processor_has_its_generation(monkeypatch, tmp_path, name, numbers):
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "none")
+    monkeypatch.setattr(processor, "output_of", lambda *_: name)
+    monkeypatch.setattr(processor.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(processor.platform, "machine", lambda: "arm64")
+    assert processor.cpu_numbers() == numbers
+    assert processor.vector_extension() == "asimd"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 import re
-from dataclasses import replace
 
 import pytest
-from helpers.places import ROOT
-from helpers.world import REFERENCES, world
+from helpers.world import REFERENCES
 
 from measure.domain.schema import TABLES
 from measure.errors import UserError
@@ -53,7 +51,7 @@ def test_keys_of_a_bibliography_and_its_uniform_fields(tmp_path):
         assert [name for name in form if name in fields and not re.fullmatch(form[name], fields[name])] == [], entry
 
 
-GOOD = "V,6,1;4-7,Core,avx2,fp32,32,one;two,"
+GOOD = "V,6,1;4-7,,Core,avx2,fp32,32,,one;two,"
 
 
 def read_rates(tmp_path, *lines):
@@ -70,29 +68,16 @@ def test_a_model_may_have_rows_of_other_precisions(tmp_path):
         read_rates(tmp_path, GOOD, GOOD.replace("1;4-7", "7"))
 
 
-ROWS = curated.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", curated.read_keys(REFERENCES))
-
-
 @pytest.mark.parametrize(
-    ("vendor", "family", "model", "extension", "fp32"),
-    [
-        ("GenuineIntel", 6, 26, "sse2", 8),  # Nehalem: 4 lanes, an addition and a multiplication
-        ("GenuineIntel", 6, 62, "avx", 16),  # Ivy Bridge: 8 lanes, likewise
-        ("GenuineIntel", 6, 79, "avx2", 32),  # Broadwell: 8 lanes * 2 units * 2 FLOP
-        ("GenuineIntel", 6, 85, "avx512f", 64),  # Skylake-SP: 16 lanes * 2 units * 2 FLOP
-        ("AuthenticAMD", 23, 1, "avx2", 16),  # Zen: 4 lanes * 2 units * 2 FLOP
-        ("AuthenticAMD", 25, 17, "avx2", 32),  # Zen 4: cpufp measures 163.6 GFLOP/s at 5.1 GHz
-        ("AuthenticAMD", 26, 68, "avx512f", 64),  # Zen 5: cpufp measures 354.3 GFLOP/s at 5.5 GHz
-        ("0x41", 8, 0xD4F, "asimd", 32),  # Neoverse V2: 4 lanes * 4 units * 2 FLOP
-    ],
+    ("steppings", "other", "are_one"), [("0-4", "5-7", False), ("0-4", "4", True), ("", "5", True), ("", "", True)]
 )
-def test_families(vendor, family, model, extension, fp32):
-    environment = replace(
-        world().machine("cpu").environment,
-        cpu_vendor=vendor, cpu_family=family, cpu_model=model, vector_extension=extension,
-    )  # fmt: skip
-    rates = {row.precision: row.flop_per_cycle for row in ROWS if row.fits(environment)}
-    assert rates == {"fp32": fp32, "fp64": fp32 / 2}
+def test_steppings_tell_microarchitectures_of_one_model_apart(tmp_path, steppings, other, are_one):
+    lines = [GOOD.replace("1;4-7,,", f"85,{each},") for each in (steppings, other)]
+    if not are_one:
+        assert [row.steppings for row in read_rates(tmp_path, *lines)] == [steppings, other]
+        return
+    with pytest.raises(UserError, match="line 3"):
+        read_rates(tmp_path, *lines)
 
 
 def test_a_long_cell_is_cut_in_the_sentence(tmp_path):

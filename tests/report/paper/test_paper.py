@@ -64,7 +64,7 @@ def test_the_authors_machines_give_way_to_a_readers():
 
 def test_a_machines_name_is_its_processor_and_microarchitecture():
     cpu = world().machine("cpu")
-    row = FlopPerCycle("AuthenticAMD", 25, "17", "Zen 4", "avx512f", "fp32", 64, "so_flops", "")
+    row = FlopPerCycle("AuthenticAMD", 25, "17", "", "Zen 4", "avx512f", "fp32", 64, None, "so_flops", "")
     environment = replace(
         cpu.environment, name="AMD EPYC", cpu_vendor="AuthenticAMD", cpu_family=25, cpu_model=17,
         vector_extension="avx512f avx2", physical_cores=2,
