@@ -1,4 +1,5 @@
-# make report      set up .venv, measure this machine for BUDGET (3m; 20m, 1h, none), render the paper
+# make report      set up .venv, measure this machine for BUDGET (3m; 20m, 1h, none), render the paper; AUTHOR="Jane Doe"
+#                  puts a name under its title
 # make test        set up .venv, run the tests that are not slow: a worker per core, each with one thread
 # make test-all    run the slow ones as well
 # make lint        set up .venv, check style, types and workflows
@@ -11,8 +12,12 @@ BIN := .venv/bin
 .PHONY: report test test-all lint gpu-check benchmark clean
 
 # The same command again measures what the budget left out. ROOFWRIGHT_MADE_BY is what measuring calls that command.
+# The name goes by the environment, so that no shell reads it.
+ifdef AUTHOR
+report: export ROOFWRIGHT_AUTHOR = $(value AUTHOR)
+endif
 report: .venv/.report
-	@ROOFWRIGHT_MADE_BY="make report$(if $(filter file,$(origin BUDGET)),, BUDGET=$(BUDGET))" \
+	@ROOFWRIGHT_MADE_BY="make report$(if $(filter file,$(origin BUDGET)),, BUDGET=$(BUDGET))$${ROOFWRIGHT_AUTHOR:+ AUTHOR='$$ROOFWRIGHT_AUTHOR'}" \
 	  $(BIN)/python -m measure --quick --budget $(BUDGET)
 	@$(BIN)/python -m report
 

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from measure.cache.project import ROOT, project_folder
+from measure.cache.project import ROOT, SETTINGS_FILE, project_folder
 from measure.domain.values import SPACE, percent, plain, si
 from measure.errors import UserError, as_called, unknown
 from report import UNDISTURBED
@@ -55,6 +55,8 @@ def parser() -> CommandLine:
     add("--models", nargs="+", default=[], metavar="NAME", help=text)
     text = "the chips, by names or globs such as 'NVIDIA T4' (default: as in _quarto.yml, else all in data/chips.csv)"
     add("--chips", nargs="+", default=[], metavar="NAME", help=text)
+    text = "the author in the title block (default: as in _quarto.yml, else your machine)"
+    add("--author", metavar="NAME", help=text)
     text = "with figures: the labels of figures, such as fig-chip-roofs (default: all)"
     add("--figures", nargs="+", default=[], metavar="LABEL", help=text)
     text = "the folder with the cached measurements (default: data, else the project's own)"
@@ -359,10 +361,15 @@ def carry_out(flags: Any, project: Path) -> int:
     # Imported late, so that --help answers at once
     from report import failures, options
     from report.engine.execution import FORCED
+    from report.engine.project import read_project
 
     given = {"ROOFWRIGHT_DATA": str(flags.data.resolve()), options.HERE: str(Path.cwd())}
     given |= {failures.STRICT: "1"} if flags.strict else {}
     given |= {FORCED: "1"} if flags.force else {}
+    if flags.author is not None:
+        if "author" in read_project(project).settings:
+            raise UserError(f"--author: {SETTINGS_FILE} names an author already; change it there")
+        given[options.AUTHOR] = flags.author
     for name in ("chapters", "machines", "models", "chips"):
         if chosen := getattr(flags, name):
             given[f"ROOFWRIGHT_{name.upper()}"] = ",".join(chosen)

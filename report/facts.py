@@ -17,11 +17,11 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 from measure.errors import unknown
 from report import UNDISTURBED, options
 from report.markdown import Markup
-from report.paper import Paper
+from report.paper import OF_AUTHORS, Paper
 from report.stats.value import Name, Source, Value
 
 CHAPTERS = (
-    "puzzle", "bound", "cause", "energy", "chips", "networks", "latency", "utilisation", "training",
+    "here", "puzzle", "bound", "cause", "energy", "chips", "networks", "latency", "utilisation", "training",
     "prediction", "remedies", "method", "counting", "machine", "published",
 )  # fmt: skip
 
@@ -48,9 +48,34 @@ CONCLUSIVE = ("puzzle", "latency", "utilisation", "method")
 
 @cache
 def of_chapter(name: str, paper: Paper) -> Any:
-    """Compute the facts of a chapter, once for a paper. Each has its key."""
+    """Compute the facts of a chapter, once for a paper. Each has its key, and each value its origin."""
     key = f"{UNDISTURBED}{name}" if paper.is_undisturbed else name
-    return _changed(import_module(f"report.chapters.{name}.facts").of(paper), key, lambda _value, key: {"key": key})
+
+    def change(value: Value | Name, key: str) -> dict[str, Any]:
+        return {"key": key, "origin": origin(value.source, paper)} if isinstance(value, Value) else {"key": key}
+
+    return _changed(import_module(f"report.chapters.{name}.facts").of(paper), key, change)
+
+
+def origin(source: Source | None, paper: Paper) -> str:
+    """Return whose machine measured a value in a reader's paper: ``own``, ``reference``, or empty if none did.
+
+    What others published, predictions and traces are ``reference``, counts and datasheets empty. A table of several
+    machines is of GPUs if its command measures one.
+    """
+    if source is None or not paper.is_readers:
+        return ""
+    folder, _, rest = source.table.partition("/")
+    if folder in ("published", "prediction", "traces"):
+        return "" if rest.rpartition("/")[2].startswith("count") else "reference"
+    if folder != "machines":
+        return ""
+    of_gpus = "--device cuda" in (source.command or "")
+    named = [part.partition("/")[0] for part in f"/{source.table}".split("machines/")[1:]]
+    folders = [name for name in named if name != "*"] or [
+        each.folder for each in paper.machines if of_gpus == (each.chip_kind == "gpu")
+    ]
+    return "reference" if set(folders) <= set(OF_AUTHORS) else "own"
 
 
 def source_of(table: str, rows: str, sections: str) -> Source:

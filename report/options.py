@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from report.paper import Paper
 
 HERE = "ROOFWRIGHT_HERE"  # this variable is the folder of the reader's command
+AUTHOR = "ROOFWRIGHT_AUTHOR"  # and this the author of the paper, for ``report.title_block``
 
 
 def machines(data: Path, root: Path = Path()) -> list[str]:

@@ -33,3 +33,13 @@ def test_gpu_check_tests_and_measures_and_fails_if_either_fails(tmp_path, tests,
     parsed = parser().parse_args(flags)
     check_together(parsed)
     assert (package, parsed.device, parsed.budget) == ("measure", "cuda", 90)
+
+
+@pytest.mark.parametrize("author", ["Jane Doe", """O'Neil "<b>" $HOME `id` 山田 #1""", ""])
+def test_report_takes_the_author_as_it_is_typed(tmp_path, author):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$2|$ROOFWRIGHT_AUTHOR|$ROOFWRIGHT_MADE_BY"\n')
+    python.chmod(0o755)
+    done = make(f"BIN={tmp_path}", f"AUTHOR={author}", "BUDGET=90s", "report")
+    again = f" AUTHOR='{author}'" if author else ""
+    assert done.stdout.splitlines() == [f"measure|{author}|make report BUDGET=90s{again}", f"report|{author}|"]

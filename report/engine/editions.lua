@@ -247,11 +247,28 @@ local function check_links(page)
   end
 end
 
+-- Returns the values of a setting with no, one or several of them.
+local function listed(setting)
+  if setting == nil or pandoc.utils.type(setting) == "List" then return setting or pandoc.List({}) end
+  return pandoc.List({ setting })
+end
+
+-- Returns authors as Quarto passes them to templates.
+local function by_author(authors)
+  return listed(authors):map(function(given)
+    if pandoc.utils.type(given) ~= "table" then given = { name = given } end
+    local affiliations = listed(given.affiliation):map(function(name) return { name = name } end)
+    return { name = { literal = given.name }, affiliations = affiliations, email = given.email }
+  end)
+end
+
 local job = pandoc.json.decode(io.read("a"), false)
 -- Columns of a pipe table with longer lines have widths, by the numbers of dashes (report/markdown_table.py).
 local document = pandoc.read(job.text, "markdown", pandoc.ReaderOptions({ columns = 160 }))
 for _, path in ipairs(job.filters) do document = pandoc.utils.run_lua_filter(document, path) end
 document.meta.bibliography = job.bibliography
+document.meta["by-author"] = by_author(document.meta.author)
+document.meta.author = document.meta["by-author"]:map(function(author) return author.name.literal end)
 for _, edition in ipairs(job.editions) do
   local blocks, said = arranged(document.blocks, edition.format, job.numbered)
   local options = pandoc.WriterOptions({

@@ -19,7 +19,7 @@ import typst
 from measure.errors import UserError
 from report.engine.execution import Memory, execute
 from report.engine.page import page_edition, whole_page, withhold
-from report.engine.project import OWN, Project, listed, read_project
+from report.engine.project import OWN, Project, read_project
 from report.engine.source import Line
 from report.files import write_file
 
@@ -71,13 +71,8 @@ def contents(
     metadata = {"title": project.document, "lang": "en", "link-citations": True}
     metadata |= {name: value for name, value in settings.items() if "." not in name}
     metadata.setdefault("description", metadata.get("subtitle", metadata["title"]))
-    authors = []  # as Quarto passes them to templates
-    for each in listed(settings.get("author")):
-        given = {"name": each} if isinstance(each, str) else each
-        affiliations = [{"name": name} for name in listed(given.get("affiliation"))]
-        authors.append(given | {"name": {"literal": given.get("name", "")}, "affiliations": affiliations})
     own = {name.removeprefix(OWN): value for name, value in settings.items() if name.startswith(OWN)}
-    metadata |= {"by-author": authors, "roofwright": own}
+    metadata["roofwright"] = own
     editions = []
     if "pdf" in formats:
         ours = {name.removeprefix("format.typst."): value for name, value in settings.items()}

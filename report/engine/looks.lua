@@ -8,6 +8,8 @@ local CALLOUTS = pandoc.List({ "note", "tip", "important", "warning", "caution" 
 local BESIDE = 430 -- pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
 local FLAT = 130 -- pixels of the highest picture that is lower than most captions beside it
 
+local of_machine = "" -- the reference machine's name behind a colon, where a cell tells it (report/title_block.py)
+
 local function raw(format, text) return pandoc.RawBlock(format, text) end
 
 -- Other writers drop what is raw in these.
@@ -35,7 +37,8 @@ function filter.Div(div)
   local frame = div.classes:find_if(function(class) return class == "answer" or class == "reference" end)
   if frame == "reference" then
     if div.content[1].t ~= "Para" then div.content:insert(1, pandoc.Para({})) end
-    local label = pandoc.Span(pandoc.Strong("On our machine."), { class = "label" })
+    local whose = div.classes:includes("band") and "" or of_machine
+    local label = pandoc.Span({ pandoc.Strong("Reference"), pandoc.Str(whose .. ".") }, { class = "label" })
     div.content[1].content = pandoc.Inlines({ label, pandoc.Space() }) .. div.content[1].content
   end
   return frame and { raw("typst", "#" .. frame .. "["), div, raw("typst", "]") } or nil
@@ -71,6 +74,8 @@ function filter.Para(paragraph)
 end
 
 function Pandoc(document)
+  local machines = document.meta.machines
+  if machines and machines.reference then of_machine = ": " .. pandoc.utils.stringify(machines.reference) end
   document.blocks = document.blocks:walk(filter)
   return document
 end

@@ -7,10 +7,12 @@
 --    of the chapter `training` is the metadata `training.claims.fastest`; elsewhere the claim is `training.fastest`.
 -- 4. Missing values: a paragraph or list item with a span of class `missing` is not printed, nor is a figure or table
 --    that holds a div of class `gap`. What refers to something that is not printed goes too, then headings with nothing
---    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters.
+--    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters, the first
+--    of them in a div of class `first-gaps` as well, where those that need a GPU or a file come last.
 -- 5. `::: {.more}` is printed in the HTML alone, folded; with `roofwright: pdf: full` in both.
 
 local stringify = pandoc.utils.stringify
+local FIRST = 3 -- commands in a div of class `first-gaps`
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
 local HTML_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" })
 local PDF_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "typst" })
@@ -206,8 +208,14 @@ local function printed(div)
     if os.getenv("ROOFWRIGHT_STRICT") then error(line) end
     return pandoc.Para("This could not be computed: " .. line .. ". Everything that depends on it is left out.")
   end
-  if div.identifier == "gaps" then
-    div.content:insert(pandoc.BulletList(commands:map(function(each) return { pandoc.Plain(pandoc.Code(each)) } end)))
+  if div.identifier == "gaps" or has_class(div, "first-gaps") then
+    local listed = commands
+    if div.identifier ~= "gaps" then
+      local function is_later(command) return (command:find("%-%-device") or command:find("add%-published")) ~= nil end
+      local function is_sooner(command) return not is_later(command) end
+      listed = pandoc.List({ table.unpack(commands:filter(is_sooner) .. commands:filter(is_later), 1, FIRST) })
+    end
+    div.content:insert(pandoc.BulletList(listed:map(function(each) return { pandoc.Plain(pandoc.Code(each)) } end)))
   end
   return div
 end

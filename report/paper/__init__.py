@@ -160,6 +160,11 @@ class Paper:
 
         return next(iter(self.machines), None) if self.chosen else max(self.machines, key=weight, default=None)
 
+    @property
+    def is_readers(self) -> bool:
+        """Whether the machine at hand is a reader's own, not one of the project's."""
+        return self.at_hand is not None and self.at_hand.folder not in OF_AUTHORS
+
     @cached_property
     def reference(self) -> "Paper":
         """The paper of the reference machine alone, from the project's own tables."""
@@ -241,7 +246,7 @@ def load(
     traces = {name: folder for folder in (projects, data) for name in trace_names(folder)}  # the last one wins
     every_chip = set(roofs.chip)
     wanted_chips = set(choose("chips", every_chip))
-    return Paper(
+    paper = Paper(
         folder=data,
         chips=roofs[roofs.chip.isin(wanted_chips)],
         flop_per_cycle=cores,
@@ -259,6 +264,12 @@ def load(
         chosen=bool(chosen),
         is_whole=(wanted, wanted_chips) == (every_model, every_chip),
     )
+    return replace(paper, machines=tuple(map(_badged, paper.machines))) if paper.is_readers else paper
+
+
+def _badged(machine: Machine) -> Machine:
+    """Mark the name of a machine of the project, as a reader's paper prints it in text, figures and tables."""
+    return replace(machine, name=f"{machine.name} (reference)") if machine.folder in OF_AUTHORS else machine
 
 
 ATTEMPTS = records.Run, records.Profile, records.HardwareCounterProfile

@@ -53,7 +53,8 @@ class Value:
     ``number`` is None if nothing was measured; a NaN or infinite number or end makes it None. The interval is None if
     there are too few samples for one, and has zero width for counts. ``counted`` is the noun of ``count``: models,
     machines, samples, devices. ``name`` is the model, chip or machine of an extreme. ``key`` is the name in
-    ``facts.json``.
+    ``facts.json``. ``origin`` tells in a reader's paper whose machine measured it: ``own`` or ``reference``, else
+    neither.
     """
 
     number: float | None
@@ -65,6 +66,7 @@ class Value:
     name: str = ""
     source: Source | None = None
     key: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not all(isfinite(each) for each in (self.number, self.low, self.high) if each is not None):
@@ -107,12 +109,17 @@ class Value:
         """Format for inline code. A filter drops the paragraph of a missing value and lists its command."""
         if self.is_missing:
             return missing_span(self.source)
-        return f'[{escape(str(self))}]{{.value key="{self.key}"}}' if self.key else escape(str(self))
+        return self._as_markdown(str(self))
+
+    def _as_markdown(self, text: str) -> str:
+        """Mark a fact's text for the page's scripts and for ``badges.lua``."""
+        origin = f" .of-{self.origin}" if self.origin else ""
+        return f'[{escape(text)}]{{.value{origin} key="{self.key}"}}' if self.key else escape(text)
 
     @property
     def interval(self) -> Markup:
         """The value with its interval, for tables and inline code."""
-        return Markup(missing_span(self.source) if self.is_missing else escape(self.printed()))
+        return Markup(missing_span(self.source) if self.is_missing else self._as_markdown(self.printed()))
 
     def printed(self, has_interval: bool = True) -> str:
         if self.number is None or self.is_missing:

@@ -11,8 +11,9 @@ GOLDEN = TESTS / "golden"
 """The expected output of commands, by case."""
 
 FILTER = "report/engine/missing.lua"
+BADGES = "report/engine/badges.lua"
 LOOKS = "report/engine/looks.lua"
-"""The chapters' filter, as `_quarto.yml` names it."""
+"""The chapters' filters, as `_quarto.yml` names them."""
 
 
 def copy_project(folder: Path, without: Sequence[str] = ()) -> Path:

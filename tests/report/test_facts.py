@@ -1,10 +1,12 @@
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
+from helpers.world import world
 
 from measure.errors import UserError
 from report import facts
+from report.paper import OF_AUTHORS, REFERENCE
 from report.stats.value import Name, Source, Value
 
 
@@ -59,3 +61,38 @@ def test_json_tells_a_fact_and_why_prints_it_or_refuses_a_name(monkeypatch):
     assert "its data come from python -m measure --sections training" in told
     with pytest.raises(UserError, match=r"did you mean example\.step\.ratio"):
         facts.why(None, "example.step.ratoi")
+
+
+@pytest.mark.parametrize(
+    ("table", "command", "origin"),
+    [
+        ("workload/models.csv", "python -m measure", ""),
+        ("chips.csv", None, ""),
+        ("published/measurements/counted_kinds.csv", None, ""),
+        ("published/counting_suites.csv", None, ""),
+        ("published/measurements/models.csv", None, "reference"),
+        ("prediction/errors.csv", None, "reference"),
+        ("traces/*/operators.csv", None, "reference"),
+        ("machines/example-cpu/runs.csv", None, "own"),
+        (f"machines/{REFERENCE}", None, "reference"),
+        (f"machines/{OF_AUTHORS[1]}/samples.csv and machines/{OF_AUTHORS[2]}/samples.csv", None, "reference"),
+        # The reader's processor is among the processors, no GPU of theirs among the GPUs
+        ("machines/*/profiles.csv", "python -m measure", "own"),
+        ("machines/*/profiles.csv", "python -m measure --device cuda", "reference"),
+        ("machines", "python -m measure --device cuda", "reference"),
+    ],
+)
+def test_a_readers_paper_tells_whose_machine_measured_a_value(table, command, origin):
+    cpu, gpu = world().machines
+    paper = replace(world(), machines=(cpu, replace(gpu, folder=OF_AUTHORS[1])))
+    assert facts.origin(Source(table, command=command), paper) == origin
+    assert facts.origin(None, paper) == ""
+    ours = replace(paper, machines=(replace(cpu, folder=REFERENCE), paper.machines[1]))
+    assert facts.origin(Source(table, command=command), ours) == ""
+
+
+def test_the_facts_of_a_chapter_have_their_origins():
+    light = facts.of_chapter("puzzle", world()).here.light
+    assert light.origin == "own"
+    assert f'{{.value .of-own key="{light.key}"}}' in light._repr_markdown_()
+    assert f'{{.value .of-own key="{light.key}"}}' in light.interval

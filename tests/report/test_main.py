@@ -50,6 +50,17 @@ def refusal(capsys, project, *arguments, code=2):
     return lines[0].removeprefix("python -m report: ")
 
 
+def test_the_author_reaches_the_cells_and_is_named_once(project, no_quarto, capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("ROOFWRIGHT_AUTHOR", raising=False)
+    root = project("By `{python} __import__('os').environ['ROOFWRIGHT_AUTHOR']`.\n")
+    out = str(tmp_path / "site")
+    assert main(["--formats", "html", "--author", "Jane Doe", "--out", out], root) == 0
+    assert "By Jane Doe." in (tmp_path / "site" / "index.html").read_text("utf-8")
+    capsys.readouterr()
+    (root / "_quarto.yml").write_text(f"author: Ada\n{SETTINGS}")
+    assert refusal(capsys, root, "--author", "Jane Doe").startswith("--author: _quarto.yml names an author already;")
+
+
 def test_it_writes_what_it_is_asked_for(project, no_quarto, capsys, tmp_path):
     root = project("See `{python} __import__('os').environ['ROOFWRIGHT_DATA'].rsplit('/', 1)[1]`.\n")
     out = tmp_path / "elsewhere" / "site"

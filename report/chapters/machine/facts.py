@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from report.facts import Facts, missing, source_of, sourced
 from report.options import measure_command
-from report.paper import BASE_PRECISION, Machine, Paper, processor
+from report.paper import BASE_PRECISION, OF_AUTHORS, Machine, Paper, processor
 from report.paper.cells import is_loaded
 from report.stats.value import Name, Source, Value, exact
 
@@ -32,6 +32,7 @@ class Processor(Facts):
 
 class Machines(Facts):
     several: bool
+    marked: bool  #: Whether the table has machines of the project besides a reader's.
     at_hand: AtHand
     processor: Processor
     known: bool  #: The table of processors has this microarchitecture.
@@ -57,6 +58,7 @@ def of(paper: Paper) -> Machines:
     found = _processor(paper, machine)
     facts = Machines(
         several=len(paper.machines) > 1,
+        marked=paper.is_readers and any(each.folder in OF_AUTHORS for each in paper.machines),
         at_hand=at_hand,
         processor=found,
         known=not found.microarchitecture.is_missing,

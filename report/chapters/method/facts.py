@@ -1,11 +1,13 @@
 """The protocol of timing, and the intervals that it reaches on the machine at hand."""
 
+from dataclasses import replace
 from itertools import count
 from math import exp, sqrt
 
 from measure.domain import statistics, words
+from report import options
 from report.facts import Facts, missing, source_of, sourced
-from report.paper import Paper
+from report.paper import Machine, Paper
 from report.paper.cells import half_width
 from report.paper.frames import matching
 from report.stats.value import NOTHING, Name, Value, count_of, exact, median_of
@@ -26,6 +28,8 @@ class Cells(Facts):
 
     machine: Name  #: the machine at hand
     cells: Value  #: cells with a time
+    least: Value  #: fewest rounds of a cell
+    most: Value  #: most rounds of a cell
     half_width: Value  #: half the width of the interval over the latency, of the median cell
     within: Value  #: cells with an interval within the target
     scatter: Value  #: standard deviation of the logarithms of a cell's rounds, of the median cell
@@ -39,8 +43,11 @@ class MethodRounds(Facts):
 
 
 class GpuRounds(Facts):
-    least: Value  #: fewest rounds of a cell on our GPUs
-    most: Value  #: most rounds of a cell on our GPUs
+    """The cells of all measured GPUs but the machine at hand."""
+
+    names: Name  #: these GPUs
+    least: Value  #: fewest rounds of a cell
+    most: Value  #: most rounds of a cell
 
 
 class Method(Facts):
@@ -62,19 +69,15 @@ def of(paper: Paper) -> Method:
         heat=exact(words.HEAT_S, "s"),
         fewest=exact(next(number for number in count(1) if statistics.order_statistic_ranks(number))),
     )
-    rounds = [
-        number
-        for gpu in paper.machines if gpu.chip_kind == "gpu"
-        for number in matching(gpu.cells, status="ok").rounds
-    ]  # fmt: skip
-    ends = (min(rounds), max(rounds)) if rounds else (None, None)
-    gpus = sourced(GpuRounds(*(count_of(end, "rounds") for end in ends)), source)
+    others = [gpu for gpu in paper.machines if gpu.chip_kind == "gpu" and gpu is not machine]
+    names = " and the ".join(gpu.name for gpu in others)
+    gpus = sourced(GpuRounds(Name(names or None), *_rounds(others)), replace(source, command=options.gpu_command()))
     if machine is None:
         return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds), gpus)
     timed = matching(machine.cells, status="ok")
     widths = half_width(timed).dropna().astype(float)
     cells = Cells(
-        Name(machine.name), count_of(len(timed), "cells"), median_of(widths, "%", "cells"),
+        Name(machine.name), count_of(len(timed), "cells"), *_rounds([machine]), median_of(widths, "%", "cells"),
         count_of((widths <= words.TARGET).sum(), "cells"), median_of(timed.scatter, "%", "cells"),
     )  # fmt: skip
     scatter = cells.scatter.number
@@ -83,6 +86,12 @@ def of(paper: Paper) -> Method:
         for rounds in (words.ROUNDS, words.MOST_ROUNDS)
     )
     return Method(protocol, sourced(cells, source), sourced(MethodRounds(*left), source), gpus)
+
+
+def _rounds(machines: list[Machine]) -> tuple[Value, Value]:
+    """Return the fewest and the most rounds of a cell."""
+    rounds = [number for machine in machines for number in matching(machine.cells, status="ok").rounds]
+    return count_of(min(rounds, default=None), "rounds"), count_of(max(rounds, default=None), "rounds")
 
 
 def expected(scatter: float, rounds: int) -> float:

@@ -24,7 +24,6 @@ from report.chapters.utilisation.gap import (
     kernel_terms,
     shown_batches,
     stream_rates,
-    title,
 )
 from report.charts import forms, theme
 from report.charts.annotations import NAMES, ONCE, covered, names, tips
@@ -108,7 +107,7 @@ def _planes(paper: Paper, machine: Machine) -> list[alt.LayerChart]:
     panels: list[alt.LayerChart] = []
     for batch in batches:
         plane = Plane(drawn, x, replace(y, shown=not panels))
-        name = machine.name.partition(",")[0] if panels else title(paper, machine)  # the first panel has room
+        name = machine.name.partition(",")[0] if panels else machine.name  # the first panel has room
         heading = f"{name}, batch {batch}"
         panels.append(_plane(plane, peaks, matching(cells, batch=batch), heading))
     return panels
@@ -164,7 +163,7 @@ def gap(paper: Paper) -> alt.ConcatChart:
     found = display.required([each for each in found if len(each[1])], command("workload roofs operators"))
     room = max(longest(list(_names(terms)), theme.TICK_SIZE) + 12 for _, terms in found)
     width = theme.plot_width(2, left=room, right=58)
-    panels = [_bars(title(paper, machine), machine.chip_kind == "cpu", terms, width) for machine, terms in found]
+    panels = [_bars(machine.name, machine.chip_kind == "cpu", terms, width) for machine, terms in found]
     counts = " and ".join(f"{len(terms)} calls on the {machine.name}" for machine, terms in found)
     return alt.concat(
         *panels, name="utilisation-gap", description=f"Bars of four terms that sum to the latency of {counts}."

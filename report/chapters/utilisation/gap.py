@@ -32,10 +32,6 @@ def is_reference(paper: Paper, machine: Machine | None) -> bool:
     return machine is not None and hand is not None and machine.folder in OF_AUTHORS and hand.folder not in OF_AUTHORS
 
 
-def title(paper: Paper, machine: Machine) -> str:
-    return f"{machine.name} (reference)" if is_reference(paper, machine) else machine.name
-
-
 @cache
 def base_cells(machine: Machine, variant: str = EAGER, precision: str = BASE_PRECISION) -> pd.DataFrame:
     cells = matching(machine.cells if variant == EAGER else machine.variants, variant=variant, precision=precision)

@@ -3,7 +3,7 @@
 from measure.domain.words import EAGER, PEAK_KERNELS
 from report import display
 from report.chapters.utilisation.figures import command
-from report.chapters.utilisation.gap import KEPT, base_cells, batch_sizes, devices, gains_of, shown_batches, title
+from report.chapters.utilisation.gap import KEPT, base_cells, batch_sizes, devices, gains_of, shown_batches
 from report.markdown import escape
 from report.markdown_table import NONE, markdown_table
 from report.paper import BASE_PRECISION, Paper
@@ -38,7 +38,7 @@ def achieved(paper: Paper) -> str:
                 if len(found) and roof:
                     median = median_of(shares, "%")
                     rows.append([
-                        escape(title(paper, machine)), precision, batch, len(found),
+                        escape(machine.name), precision, batch, len(found),
                         exact(found.flop_per_s.median(), "FLOP/s"),
                         exact(found.flop_per_s.median() / roof.peak_flop_per_s, "%"),
                         NONE if median.is_missing else median.interval, exact(shares.min(), "%"),

@@ -25,11 +25,13 @@ def test_facts_by_hand():
     scatter = 0.01000038
     expected_facts = {
         "protocol.rounds": ROUNDS, "protocol.most_rounds": MOST_ROUNDS, "protocol.target": TARGET, "protocol.fewest": 6,
-        "gpus.least": 1, "gpus.most": 3,  # lean and deep once, the six three times
+        "cells.least": 1, "cells.most": 3, "gpus.least": 1, "gpus.most": 3,  # lean and deep once, the six three times
+        "gpus.names": "Bead 2",
         "cells.cells": 32, "cells.within": 30, "cells.scatter": scatter,
         "rounds.least": exp(4.8487 * scatter / 3**0.5) - 1, "rounds.most": exp(2.4490 * scatter / 9**0.5) - 1,
     }  # fmt: skip
     found = numbers("method", world())
+    assert found["gpus.names"] == expected_facts.pop("gpus.names")
     assert {key: found[key] for key in expected_facts} == pytest.approx(expected_facts, rel=1e-4)
 
 

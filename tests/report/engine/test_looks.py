@@ -52,7 +52,10 @@ def test_the_pdf_says_a_formula_as_its_tex():
 @pytest.mark.parametrize("first", ["So it is.", "- So it is."])
 def test_a_reference_block_says_whose_data_it_is_about(first):
     text = f"::: {{.reference}}\n{first}\n:::\n"
-    assert shown(text, "plain").split() == ["On", "our", "machine.", *first.split()]
+    assert shown(text, "plain").split() == ["Reference.", *first.split()]
+    machine = "---\nmachines:\n  reference: Example CPU\n---\n"
+    assert shown(machine + text, "plain").split() == ["Reference:", "Example", "CPU.", *first.split()]
+    assert shown(machine + text.replace("{.r", "{.band .r"), "plain").split() == ["Reference.", *first.split()]
     typst = shown(text, "typst")
     assert typst.startswith("#reference[")
     assert typst.endswith("]")

@@ -19,6 +19,18 @@ def printed(text, to="markdown", env=None):
     return filtered(FILTER, META + text, to, env)
 
 
+def test_the_first_commands_of_the_list_are_printed_twice():
+    values = "".join(
+        f'A [–]{{.missing command="measure {at}"}}.\n\n' for at in ("--device cuda", 1, "add-published FILE", 2, 3)
+    )
+    first = "::: {.first-gaps}\nBegin with these; [all](#next) are below.\n:::\n\n"
+    begin, _, rest = printed(f"# A\n\n{first}{values}{GAPS.replace('Next', 'Next {#next}')}").partition("# Next")
+    assert re.findall(r"measure (\S+)`", begin) == ["1", "2", "3"]
+    assert re.findall(r"measure (\S+)", rest) == ["--device", "1`", "add-published", "2`", "3`"]
+    # Without a list there is nothing to begin with
+    assert printed(f"# A\n\nKept.\n\n{first}{GAPS.replace('Next', 'Next {#next}')}") == "# A\n\nKept."
+
+
 def referring(text):
     return f"Kept.\n\n{GONE}\n{text}\n\n- {text}\n"
 

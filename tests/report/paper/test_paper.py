@@ -8,7 +8,7 @@ from helpers.world import CPU, REFERENCES, WORLD, committed_chips, mutated, worl
 
 from measure.published.records import FlopPerCycle
 from report.options import choose, load_paper
-from report.paper import _machine_name, load
+from report.paper import OF_AUTHORS, REFERENCE, _machine_name, load
 
 
 def test_a_cell_at_another_shape_than_its_models_is_left_out(tmp_path):
@@ -102,3 +102,16 @@ def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
     shutil.copy(WORLD / "chips.csv", tmp_path)
     names = {"Abacus 1", "Bead 2", *project.chips.chip}
     assert names <= set(load_paper().chips.chip)  # both
+
+
+def test_a_readers_paper_marks_the_names_of_our_machines(tmp_path):
+    shutil.copytree(WORLD, tmp_path / "data")
+    machines = tmp_path / "data" / "machines"
+    (machines / "example-gpu").rename(machines / OF_AUTHORS[1])
+    paper = load(tmp_path / "data", REFERENCES)
+    assert paper.is_readers
+    assert [machine.name for machine in paper.machines] == ["Example CPU, Example core, 2 cores", "Bead 2 (reference)"]
+    (machines / "example-cpu").rename(machines / REFERENCE)
+    paper = load(tmp_path / "data", REFERENCES)
+    assert not paper.is_readers
+    assert not [machine.name for machine in paper.machines if "reference" in machine.name]
