@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from recomputing import latencies
 from recomputing.counts import PRODUCTS, read_chips
-from recomputing.statistics import Found, median_of, rank_correlation
+from recomputing.statistics import Found, median_of
 
 NETWORK = ["model", "input_size"]
 CONDITIONS = [
@@ -118,14 +119,13 @@ def facts(data: Path) -> dict[str, Found]:
     """Return the facts of this module by key."""
     timed = Timed(data)
     return {
-        **_shares(timed), **_changes(timed), **_puzzle(timed), **_training(timed), **_errors(data, timed.chips)
+        **_shares(timed), **latencies.published(timed.best), **_changes(timed), **_puzzle(timed), **_training(timed),
+        **_errors(data, timed.chips),
     }  # fmt: skip
 
 
 def _shares(timed: Timed) -> dict[str, Found]:
     best, models = timed.best, timed.best.model
-    usual = best[best.input_size == best.input_size.mode()[0]]
-    alike = usual[usual.forward_flop.between(7.5e9, 9.5e9)].sort_values("input_s")
     compiled = timed.compiled[
         (timed.compiled.device == timed.device) & (timed.compiled.computed == best.computed.iloc[0])
     ]
@@ -141,8 +141,6 @@ def _shares(timed: Timed) -> dict[str, Found]:
         "bound.shares.layers": typical(best.layers_s / best.latency_s, models),
         "bound.shares.left": typical(best.latency_s / best.layers_s, models),
         "bound.shares.compiled": typical(compiled.layers_s / compiled.latency_s, compiled.model),
-        "latency.equal.flop": rank_correlation(alike.forward_flop, alike.input_s, alike.model),
-        "latency.equal.traffic": rank_correlation(alike.layers_byte / alike.batch, alike.input_s, alike.model),
     }
 
 

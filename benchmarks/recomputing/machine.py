@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from recomputing import latencies
 from recomputing.counts import MOBILENET, RESNET, at, read_chips, usual_rows, workloads
 from recomputing.statistics import Found, median_of, of_cells, of_rounds, quotient, rank_correlation
 
@@ -135,10 +135,11 @@ class Machine:
 
 def facts(data: Path) -> dict[str, Found]:
     """Return the facts of this module by key."""
-    machine = Machine(data, "cpu")
+    machine, gpu = Machine(data, "cpu"), Machine(data, "cuda")
+    cells = (at(each.cells, variant=EAGER, precision=FULL) for each in (machine, gpu))
     return {
-        **_roofs(machine), **_latencies(machine), **_gap(machine), **_remedies(machine),
-        **_puzzle(machine), **_method(machine), **_gpu(Machine(data, "cuda")), **_own(data),
+        **_roofs(machine), **latencies.own(*cells), **_gap(machine), **_remedies(machine),
+        **_puzzle(machine), **_method(machine), **_gpu(gpu), **_own(data),
     }  # fmt: skip
 
 
@@ -173,12 +174,10 @@ def _own(data: Path) -> dict[str, Found]:
 
 def _gpu(machine: Machine) -> dict[str, Found]:
     cells = at(machine.cells, variant=EAGER)
-    rows, single = (at(cells, precision=each, batch=batch) for each, batch in ((FULL, 256), (LOWER, 1)))
+    single = at(cells, precision=LOWER, batch=1)
     operators = at(usual_rows(machine.data / "workload" / "operators.csv"), stage="inference", precision=FULL, batch=1)
     calls = single.model.map(operators.groupby("model").calls.sum())
     return {
-        "latency.gpu.ranking.flop": rank_correlation(rows.forward_flop, rows.number, rows.model),
-        "latency.gpu.ranking.layers": rank_correlation(rows.layers_s, rows.number, rows.model),
         "cause.host.single.calls": rank_correlation(calls, single.number, single.model),
         "cause.host.single.per_call": median_of(single.number / calls),
     }
@@ -198,34 +197,6 @@ def _roofs(machine: Machine) -> dict[str, Found]:
         "utilisation.roofs.lower_gain": quotient(machine.peaks[LOWER], peak),
         "utilisation.roofs.lowest": Found(lowest),
     }  # fmt: skip
-
-
-def _latencies(machine: Machine) -> dict[str, Found]:
-    rows, found = at(machine.cells, variant=EAGER, precision=FULL), {}
-    for name, batch in (("small", 1), ("large", 256)):
-        own = at(rows, batch=batch)
-        group, time = f"latency.here.{name}", own.number
-        found[f"{group}.networks"] = Found(len(own))
-        columns = {"flop": "forward_flop", "roofline": "whole_s", "layers": "layers_s"}
-        found |= {f"{group}.{key}": rank_correlation(own[of], time, own.model) for key, of in columns.items()}
-        found[f"{group}.parameters"] = rank_correlation(own.parameter_count, time, own.model)
-        line = stats.linregress(np.log(own.forward_flop), np.log(time))
-        off = np.log(time) - line.intercept - line.slope * np.log(own.forward_flop)
-        found[f"{group}.typical_factor"] = median_of(np.exp(off.abs()))
-    ends = at(rows, batch=1).sort_values("number")
-    for name, row in (("fastest", ends.iloc[0]), ("slowest", ends.iloc[-1])):
-        found[f"latency.here.{name}"] = Found(row.number, row.low, row.high)
-    rates = rows.pivot(index="model", columns="batch", values="rate")
-    common = rates.loc[:, 2 * rates.notna().sum() >= len(rates)].dropna()
-    first, last = common.columns[0], common.columns[-1]
-    peak = common.div(common[first], axis=0).median().idxmax()
-    return found | {
-        "latency.batching.first": Found(float(first)),
-        "latency.batching.peak": Found(float(peak)),
-        "latency.batching.last": Found(float(last)),
-        "latency.batching.peak_over_first": median_of(common[peak] / common[first]),
-        "latency.batching.last_over_peak": median_of(common[last] / common[peak]),
-    }
 
 
 def terms_of(machine: Machine) -> pd.DataFrame:

@@ -5,8 +5,8 @@ Student's on logarithms, corrected as in T. C. Hesterberg, The American Statisti
 percentiles of resampled models. Resampling takes the paper's seed and generator: other draws have other digits.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -89,17 +89,28 @@ def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Found:
     """Return Spearman's rho; its interval resamples models, all rows of one together."""
     present = x.notna() & y.notna()
     first, second, names = x[present].to_numpy(float), y[present].to_numpy(float), models[present]
-    codes, distinct = pd.factorize(names, sort=True)
     rho = float(stats.spearmanr(first, second).statistic)
+    return Found(rho, *_resampled(lambda chosen: _correlation(first[chosen], second[chosen]), names))
+
+
+def slope(x: pd.Series, y: pd.Series, models: pd.Series) -> Found:
+    """Return the slope of the least-squares line; its interval resamples models."""
+    first, second = x.to_numpy(float), y.to_numpy(float)
+    return Found(_slope(first, second), *_resampled(lambda chosen: _slope(first[chosen], second[chosen]), models))
+
+
+def _resampled(statistic: Callable[[Any], float], models: Any) -> tuple[float, float]:
+    codes, distinct = pd.factorize(models, sort=True)
     count = len(distinct)
     draws = np.random.default_rng(SEED).multinomial(count, np.full(count, 1 / count), DRAWS)
-    resamples = []
-    for draw in draws:
-        chosen = np.repeat(np.arange(len(first)), draw[codes])
-        resamples.append(_correlation(first[chosen], second[chosen]))
+    resamples = [statistic(np.repeat(np.arange(len(codes)), draw[codes])) for draw in draws]
     tail = stats.norm.cdf(-np.sqrt(count / (count - 1)) * stats.t.ppf((1 + CONFIDENCE) / 2, count - 1))
     low, high = np.quantile(resamples, [tail, 1 - tail])
-    return Found(rho, float(low), float(high))
+    return float(low), float(high)
+
+
+def _slope(x: Numbers, y: Numbers) -> float:
+    return float(np.cov(x, y)[0, 1] / x.var(ddof=1))
 
 
 def _correlation(x: Numbers, y: Numbers) -> float:

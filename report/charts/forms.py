@@ -76,11 +76,12 @@ def dots(
 
 
 def curves(
-    rows: pd.DataFrame, x: str, y: str, axis: LogAxis | LinearAxis, color: alt.Color, width: float, title: str = ""
-) -> alt.LayerChart:
+    rows: pd.DataFrame, x: str, y: str, axis: LogAxis | LinearAxis, color: alt.Color, width: float, title: str = "",
+    shape: alt.Shape | None = None,
+) -> alt.LayerChart:  # fmt: skip
     """Draw a line over batch sizes with marks, intervals (``low``, ``high``) and its name at the end for each ``name``.
 
-    The plot is ``width`` wide.
+    The plot is ``width`` wide. The marks may have a ``shape``.
     """
     rows = rows.dropna(subset=[x, y])
     horizontal = LogAxis.of_batches(rows[x], width)
@@ -91,7 +92,8 @@ def curves(
         layers.append(intervals.encode(horizontal(x), axis("low"), y2=alt.Y2("high"), color=color))
     layers.append(base.mark_line().encode(detail=alt.Detail("name:N")))
     tooltip = ("name", "name", ""), (x, horizontal.title, "~g"), (y, axis.title, axis.unit or ".3~g")
-    layers.append(tips(base.mark_point(size=28), *tooltip))
+    marks = base.mark_point(size=48).encode(shape=shape) if shape else base.mark_point(size=28)
+    layers.append(tips(marks, *tooltip))
     ends = rows.loc[rows.groupby("name", sort=False)[x].idxmax()]
     layers += end_names(ends, "name", horizontal(x), axis(y))
     return alt.layer(*layers, title=title, width=width, height=axis.pixels)

@@ -1,7 +1,8 @@
 -- Decides what of the chapters is printed, for both engines (filters in _quarto.yml, at: pre-ast).
 --
 -- 1. Chapters: ROOFWRIGHT_CHAPTERS, else `roofwright: chapters:` in _quarto.yml. One begins at `# TITLE {#sec-NAME}`.
--- 2. Conditions: `::: {.content-visible when-meta="training.step"}`, `unless-meta=`, by the metadata that cells set.
+-- 2. Conditions: `::: {.content-visible when-meta="training.step"}`, `unless-meta=`, by the metadata that cells set; of
+--    words in a caption or a table: `[95 % intervals.]{.content-visible when-meta="training.step"}`.
 -- 3. Reference blocks: `::: {.reference claims="fastest pooling"}` is printed if all claims hold. The claim `fastest`
 --    of the chapter `training` is the metadata `training.claims.fastest`; elsewhere the claim is `training.fastest`.
 -- 4. Missing values: a paragraph or list item with a span of class `missing` is not printed, nor is a figure or table
@@ -94,22 +95,28 @@ local function with_conditions(blocks)
   function filter.Header(header)
     if header.level == 1 then chapter = header.identifier:gsub("^sec%-", "") end
   end
+  local function is_met(given)
+    return (not given["when-meta"] or holds(given["when-meta"])) and not (given["unless-meta"] and holds(given["unless-meta"]))
+  end
   function filter.Span(span)
+    local given = span.attributes
+    if given["when-meta"] or given["unless-meta"] then
+      return is_met(given) and span.content:walk(filter) or {}, false
+    end
     if not has_class(span, "missing") then return nil end
     span.content = { pandoc.Str(VALUE .. (span.attributes.command or "") .. VALUE) }
     return span
   end
   function filter.Div(div)
     local given = div.attributes
-    local when, unless = given["when-meta"], given["unless-meta"]
-    local is_met = (not when or holds(when)) and not (unless and holds(unless))
+    local when, unless, is_shown = given["when-meta"], given["unless-meta"], is_met(given)
     if has_class(div, "gap") then return pandoc.Plain(GAP .. (given.command or "") .. GAP) end
     if not has_class(div, "content-visible") and not has_class(div, "reference") then return nil end
     for claim in (given.claims or ""):gmatch("%S+") do
       local other, name = claim:match("^(.+)%.([^.]+)$")
-      is_met = is_met and holds((other or chapter) .. ".claims." .. (name or claim))
+      is_shown = is_shown and holds((other or chapter) .. ".claims." .. (name or claim))
     end
-    if not is_met then
+    if not is_shown then
       lose(div)
       return {}, false
     end

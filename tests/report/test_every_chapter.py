@@ -42,7 +42,10 @@ LACKING = {
 }  # fmt: skip
 GAPS = {
     "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING | {"machine.tables.peaks"},
-    "no GPU": {"training.figures.counters", "cause.figures.single"} | LACKING,
+    "no GPU": {
+        "training.figures.counters", "cause.figures.single", "latency.figures.gpu",
+        "latency.figures.ranks",  # most of its intervals contain zero
+    } | LACKING,
     "nothing": SHOWN.keys() - {"counting.tables.costs", "puzzle.figures.life"},
 }  # fmt: skip
 """What cannot be shown, by what was measured."""

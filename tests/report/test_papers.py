@@ -241,6 +241,11 @@ cause.memory.larger.gain.number > 1.35 > 1.2 > cause.memory.fits.gain.number > 1
 cause.interventions.linear.number > cause.interventions.convolution.number > 2.5 > cause.interventions.activation.number
 cause.interventions.depthwise.number < 1.1 and cause.interventions.normalisation.number < 1.1
 bound.shares.fastest.number < 1.5
+latency.advice.family_bytes.above(latency.advice.family_flop.high)
+latency.advice.bound.above(latency.advice.flop.high)
+latency.equal.traffic.above(0.5) and latency.equal.flop.low <= 0
+latency.exception.text is None and latency.single_apart
+remedies.decode_small.number < remedies.decode_batched.number
 """.splitlines()
 """Words of the text without a number about published data, traces and the project's GPUs."""
 

@@ -1,118 +1,34 @@
-"""The numbers of the chapter on latency, and the timings that its figures and tables share."""
+"""The numbers of the chapter on latency."""
 
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from measure.domain.names import model_name
-from measure.domain.roofs import Roofline
+from report.chapters.latency.timed import (
+    COMMAND,
+    Timed,
+    common_batches,
+    equal_flop,
+    has_intervals,
+    timed_elsewhere,
+    timed_gpu,
+    timed_here,
+)
 from report.facts import Facts, missing, sourced
-from report.options import measure_command
-from report.paper import BASE_PRECISION, Machine, Paper, published
-from report.paper.chips import short_name
+from report.paper import Paper, published
 from report.paper.frames import each, matching
 from report.paper.published import ALIKE_FLOP
 from report.stats.correlations import fit_power_law, rank_correlation, spearman
-from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, median_of, ratio
-
-BATCHES = (1, 64, 256)
-"""The batch sizes of the figures; else the smallest, middle and largest that half of the networks have."""
-
-PREDICTORS = {
-    "flop": "FLOP", "parameters": "parameters", "activation_byte": "activations", "traffic_byte": "bytes, layers",
-    "network_s": "roofline, network", "layers_s": "roofline, layers",
-}  # fmt: skip
-"""Predictors of a network's time, column to name; all but the parameters are per input."""
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
 
 DEADLINE_S, FAMILY = 1.0, 8
 """The deadline of a batch in the second problem, and the fewest networks of a family with an order."""
 
+RANKED = 0.5
+"""Two orders agree if the interval of their rank correlation is above this."""
+
 RESNET, ALEXNET, DENSENET = "resnet18", "alexnet", "densenet121"
-COMMAND = measure_command("--sections inference --batch-sizes 1 8 64 256")
-
-
-@dataclass(frozen=True, eq=False)
-class Timed:
-    """Networks timed on one device in eager mode. A row is a network at a batch size (and input size).
-
-    ``rows`` has ``model``, ``name``, ``label`` (the name, empty for an identifier), ``batch``, the columns of
-    ``PREDICTORS`` (bytes at ``precision``), ``latency_s`` of a call with its ends ``latency_low_s`` and
-    ``latency_high_s``, ``input_s`` (the time of one input) and ``throughput_per_s``. ``batches`` are in
-    the figures: none if each network has its own batch size.
-    """
-
-    name: str
-    precision: str
-    rows: pd.DataFrame
-    source: Source
-    batches: tuple[int, ...] = ()
-    roof: Roofline | None = None
-
-    def at(self, batch: int | None) -> pd.DataFrame:
-        """Return the rows at a batch size; None: all rows."""
-        return matching(self.rows, batch=batch)
-
-
-@cache
-def timed_here(paper: Paper) -> Timed | None:
-    """Return the timings of the reader's CPU, else of the machine at hand."""
-    machine = paper.machine("cpu") or paper.at_hand
-    return None if machine is None else _of_machine(machine)
-
-
-@cache
-def timed_gpu(paper: Paper) -> Timed | None:
-    """Return the timings of the reader's GPU; the published ones without one, or if it is the machine at hand."""
-    machine = paper.machine("gpu")
-    own = None if machine is None or paper.machine("cpu") is None else _of_machine(machine)
-    return own or timed_elsewhere(paper)
-
-
-def _of_machine(machine: Machine) -> Timed | None:
-    cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
-    cells = cells[cells.forward_flop.notna()]  # times are compared with counts
-    if cells.empty:
-        return None
-    by_batch = {
-        "flop": "forward_flop", "activation_byte": "activation_byte", "traffic_byte": "traffic_byte",
-        "network_s": "model_bound_s", "layers_s": "operator_bound_s", "input_s": "latency_s",
-    }  # fmt: skip
-    rows = cells.assign(
-        name=cells.model.map(model_name),
-        label=cells.model.map(model_name),
-        parameters=cells.parameter_count,
-        **{column: cells[total] / cells.batch for column, total in by_batch.items()},
-    )
-    networks = rows.groupby("batch").model.nunique()
-    sizes = [int(size) for size in networks[2 * networks >= networks.max()].index]
-    ends = tuple(dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1])))
-    batches = BATCHES if set(BATCHES) <= set(sizes) else ends
-    source = Source(f"machines/{machine.folder}/samples.csv", f"inference, eager, {BASE_PRECISION}", COMMAND)
-    return Timed(machine.name, BASE_PRECISION, rows, source, batches, machine.roof(BASE_PRECISION))
-
-
-def timed_elsewhere(paper: Paper) -> Timed | None:
-    """Return the published timings of the GPU with the most networks timed in eager mode."""
-    best = published.best_timed(paper.published)
-    if best is None:
-        return None
-    rows, names = best.rows, best.rows.model.map(published.network_name)
-    rows = rows.assign(
-        name=names,
-        label=names.where(names != rows.model.str.removeprefix("timm:"), ""),
-        flop=rows.flop / rows.batch,
-        parameters=rows.parameter_count.astype(float),
-        activation_byte=rows.width * rows.activation_byte.astype(float),
-        traffic_byte=rows.layers_byte / rows.batch,
-        network_s=rows.whole_s / rows.batch,
-        layers_s=rows.layers_s / rows.batch,
-        latency_low_s=float("nan"),
-        latency_high_s=float("nan"),
-    )
-    return Timed(short_name(best.device), best.computed, rows, published.SOURCE, roof=best.roof)
 
 
 class Ranking(Facts):
@@ -121,19 +37,18 @@ class Ranking(Facts):
     networks: Value  #: Networks timed.
     flop: Value  #: Spearman's rho of FLOP and time.
     parameters: Value  #: Spearman's rho of parameters and time.
-    roofline: Value  #: Spearman's rho of the least time by the roofline of the whole network, and time.
-    layers: Value  #: Spearman's rho of the least time by the roofline layer by layer, and time.
+    layers: Value  #: Spearman's rho of the layer-by-layer bound and time.
     doubling: Value  #: Factor of time for twice the FLOP, by the trend.
-    typical_factor: Value  #: Typical factor between a network's time and the trend over FLOP.
-    layers_doubling: Value  #: Factor of time for twice the least time layer by layer, by the trend.
-    layers_factor: Value  #: Typical factor between a time and the trend over the least time layer by layer.
+    typical_factor: Value  #: Median factor between a network's time and the trend over FLOP.
+    layers_doubling: Value  #: Factor of time for twice the layer-by-layer bound, by the trend.
+    layers_factor: Value  #: Median factor between a time and the trend over the layer-by-layer bound.
 
 
 def rank(rows: pd.DataFrame) -> Ranking:
     """Rank these rows by time per input with each predictor; resamples draw networks."""
     rho = (
         rank_correlation(rows[column].astype(float), rows.input_s, rows.model)
-        for column in ("flop", "parameters", "network_s", "layers_s")
+        for column in ("flop", "parameters", "layers_s")
     )
     trends = []
     for column in ("flop", "layers_s"):
@@ -144,6 +59,8 @@ def rank(rows: pd.DataFrame) -> Ranking:
 
 class LatencyHere(Facts):
     name: Name  #: Processor of the machine.
+    first: Value  #: Smallest batch size in the figures.
+    last: Value  #: Largest batch size in the figures.
     fastest: Value  #: Shortest latency at the smallest batch, with the network.
     slowest: Value  #: Longest latency at the smallest batch, with the network.
     small: Ranking
@@ -151,23 +68,54 @@ class LatencyHere(Facts):
     fourfold: Value  #: Factor of time for four times the FLOP at the smallest batch, by the trend.
 
 
+class GpuBatching(Facts):
+    """Throughput of the reader's GPU at its largest batch size in the figures over its smallest."""
+
+    first: Value  #: Smallest batch size in the figures.
+    last: Value  #: Largest batch size in the figures.
+    networks: Value  #: Networks timed at both.
+    least: Value  #: Least gain in throughput from the largest batch, with the network.
+    most: Value  #: Largest gain in throughput from the largest batch, with the network.
+
+
 class LatencyGpu(Facts):
-    """The reader's GPU at its largest batch size shown, or the published GPU."""
+    """The reader's GPU at its largest batch size in the figures, or the published GPU."""
 
     name: Name  #: The GPU.
     precision: Name  #: Precision of the GPU's products.
     ranking: Ranking
     small: Value  #: Rank correlation of time and FLOP at the smallest batch size of the reader's GPU.
+    batching: GpuBatching
+
+
+class Pair(Facts):
+    """The networks timed on both the reader's processor and GPU, at one batch size."""
+
+    batch: Value  #: Batch size.
+    networks: Value  #: Networks timed on both.
+    rho: Value  #: Spearman's rho of the times on the two devices.
+    least: Value  #: Least factor between the processor's time and the GPU's, with the network.
+    most: Value  #: Largest factor between the processor's time and the GPU's, with the network.
+
+
+class LatencyBoth(Facts):
+    """The reader's processor and GPU at their smallest, middle and largest common batch sizes."""
+
+    small: Pair
+    middle: Pair
+    large: Pair
 
 
 class LatencyBatching(Facts):
-    """Throughput over batch sizes, for the networks timed at all common sizes."""
+    """Throughput over the batch sizes that half of the networks have. A ratio is over all networks with both sizes."""
 
-    first: Value  #: Smallest common batch size.
-    peak: Value  #: Common batch size with the highest typical throughput.
-    last: Value  #: Largest common batch size.
-    peak_over_first: Value  #: Throughput at the peak over the throughput at the smallest batch.
+    first: Value  #: Smallest batch size.
+    peak: Value  #: Batch size with the highest median throughput, relative to the smallest batch.
+    last: Value  #: Largest batch size.
+    peak_over_first: Value  #: Throughput at the peak over the throughput at the smallest batch, if they differ.
+    peak_networks: Value  #: Networks timed at the smallest batch and the peak.
     last_over_peak: Value  #: Throughput at the largest batch over the throughput at the peak, if they differ.
+    last_networks: Value  #: Networks timed at the peak and the largest batch.
 
 
 class Network(Facts):
@@ -198,12 +146,15 @@ class Equal(Facts):
 
 
 class LatencyAdvice(Facts):
+    """Ranks of the networks on the published GPU, each network at its own batch size."""
+
     families: Value  #: Families with enough timed networks.
-    family_flop: Value  #: Typical Spearman's rho of FLOP and time within a family.
-    family_bytes: Value  #: Typical Spearman's rho of the layers' bytes and time within a family.
+    family_flop: Value  #: Median Spearman's rho of FLOP and time within a family.
+    family_bytes: Value  #: Median Spearman's rho of the layers' bytes and time within a family.
+    networks: Value  #: All networks timed.
     flop: Value  #: Spearman's rho of FLOP and time over all networks.
     bytes: Value  #: Spearman's rho of the layers' bytes and time over all networks.
-    longer: Value  #: Spearman's rho of time and the longer of FLOP by peak and bytes by bandwidth.
+    bound: Value  #: Spearman's rho of the layer-by-layer bound and time over all networks.
 
 
 class Deadline(Facts):
@@ -222,26 +173,45 @@ class LatencyReference(Facts):
 class Latency(Facts):
     here: LatencyHere
     gpu: LatencyGpu
+    both: LatencyBoth
     batching: LatencyBatching
     equal: Equal
     advice: LatencyAdvice
+    exception: Name  #: A device measured here whose large batches FLOP rank better than the layer-by-layer bound.
     deadline: Deadline
     reference: LatencyReference
+    own_gpu: bool  #: A GPU was measured next to a processor
+    bound_ranks: bool  #: The bound ranks the largest batches in the first figure better than chance
+    gpu_fp32: bool  #: Times of a GPU at fp32 are shown
+    single_apart: bool  #: Processor and GPU rank networks alike in batches, but not with one input
+    here_intervals: bool  #: Times in the first figure have intervals
+    gpu_intervals: bool  #: Times on the reader's GPU have intervals
     claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Latency:
-    here, gpu, elsewhere = timed_here(paper), timed_gpu(paper), timed_elsewhere(paper)
+    here, own_gpu, elsewhere = timed_here(paper), timed_gpu(paper), timed_elsewhere(paper)
+    gpu = own_gpu or elsewhere
     own = here.source if here else Source("machines", command=COMMAND)
     reference = _reference(timed_here(paper.reference))
+    both = sourced(_both(here, own_gpu), own)
+    found = sourced(_here(here) if here else missing(LatencyHere), own)
     return Latency(
-        here=sourced(_here(here) if here else missing(LatencyHere), own),
+        here=found,
         gpu=_gpu(gpu) if gpu else missing(LatencyGpu),
+        both=both,
         batching=sourced(_batching(here) if here else missing(LatencyBatching), own),
         equal=sourced(_equal(elsewhere) if elsewhere else missing(Equal), published.SOURCE),
         advice=sourced(_advice(elsewhere) if elsewhere else missing(LatencyAdvice), published.SOURCE),
+        exception=sourced(_exception(here, own_gpu), own),
         deadline=sourced(_deadline(here) if here else missing(Deadline), own),
         reference=reference,
+        own_gpu=own_gpu is not None,
+        bound_ranks=found.large.layers.above(0),
+        gpu_fp32=any(timed and timed.kind == "GPU" for timed in (here, own_gpu)),
+        single_apart=_is_single_apart(both),
+        here_intervals=has_intervals(here),
+        gpu_intervals=has_intervals(own_gpu),
         claims={"parameters_mislead": (reference.parameter_ratio.number or 0) > 1 and reference.speed_ratio.above()},
     )
 
@@ -254,6 +224,8 @@ def _here(timed: Timed) -> LatencyHere:
     law = fit_power_law(rows.flop, rows.latency_s, rows.model)
     return LatencyHere(
         name=Name(timed.name),
+        first=exact(small),
+        last=exact(large) if large != small else NOTHING,
         fastest=fastest if len(rows) > 1 else NOTHING,
         slowest=slowest if len(rows) > 1 else NOTHING,
         small=rank(rows),
@@ -263,32 +235,70 @@ def _here(timed: Timed) -> LatencyHere:
 
 
 def _gpu(timed: Timed) -> LatencyGpu:
-    ranking = rank(timed.at(timed.batches[-1] if timed.batches else None))
-    small = rank(timed.at(timed.batches[0])).flop if len(timed.batches) > 1 else NOTHING
-    found = LatencyGpu(Name(timed.name), Name(timed.precision), ranking, small)
+    ranking, small, batching = rank(timed.at(None)), NOTHING, missing(GpuBatching)
+    if timed.batches:
+        ranking = rank(timed.at(timed.batches[-1]))
+    if len(timed.batches) > 1:
+        first, last = timed.batches[0], timed.batches[-1]
+        small = rank(timed.at(first)).flop
+        rates = timed.rows.pivot_table(index="name", columns="batch", values="throughput_per_s")
+        gained = (rates[last] / rates[first]).dropna()
+        counted = count_of(len(gained), "networks")
+        batching = GpuBatching(exact(first), exact(last), counted, *extremes(gained, fewest=2))
+    found = LatencyGpu(Name(timed.name), Name(timed.precision), ranking, small, batching)
     return sourced(found, timed.source)
+
+
+def _both(here: Timed | None, gpu: Timed | None) -> LatencyBoth:
+    sizes = common_batches([here, gpu]) if here and gpu else []
+    if not here or not gpu or not sizes:
+        return missing(LatencyBoth)
+
+    def pair(batch: int) -> Pair:
+        times = here.at(batch).merge(gpu.at(batch), on=["model", "input_shape"], suffixes=("", "_gpu"))
+        faster = (times.input_s / times.input_s_gpu).set_axis(times.name)
+        rho = rank_correlation(times.input_s, times.input_s_gpu, times.model)
+        return Pair(exact(batch), count_of(len(times), "networks"), rho, *extremes(faster, fewest=2))
+
+    small, middle, large = sizes[0], sizes[len(sizes) // 2], sizes[-1]
+    return LatencyBoth(
+        small=pair(small),
+        middle=pair(middle) if middle != small else missing(Pair),
+        large=pair(large) if large != middle else missing(Pair),
+    )
+
+
+def _is_single_apart(both: LatencyBoth) -> bool:
+    low = both.small.rho.low
+    return both.middle.rho.above(RANKED) and not both.large.rho.is_missing and low is not None and low <= 0
+
+
+def _exception(*found: Timed | None) -> Name:
+    for timed in filter(None, found):
+        ranking = rank(timed.at(timed.batches[-1]))
+        if (ranking.layers.number or 0) < (ranking.flop.number or 0):
+            return Name(timed.name)
+    return Name(None)
 
 
 def _batching(timed: Timed) -> LatencyBatching:
     rates = timed.rows.pivot_table(index="model", columns="batch", values="throughput_per_s")
-    rates = rates.loc[:, 2 * rates.notna().sum() >= len(rates)].dropna()  # sizes that half of the networks have
-    if rates.empty or len(rates.columns) < 2:
+    rates = rates.loc[:, 2 * rates.notna().sum() >= len(rates)]  # sizes that half of the networks have
+    if len(rates.columns) < 2:
         return missing(LatencyBatching)
     first, *_, last = rates.columns
     peak = rates.div(rates[first], axis=0).median().idxmax()
+    rise = median_of(rates[peak] / rates[first]) if peak != first else NOTHING
+    fall = median_of(rates[last] / rates[peak]) if peak != last else NOTHING
     return LatencyBatching(
         first=exact(first),
         peak=exact(peak),
         last=exact(last),
-        peak_over_first=median_of(rates[peak] / rates[first]),
-        last_over_peak=median_of(rates[last] / rates[peak]) if peak != last else NOTHING,
+        peak_over_first=rise,
+        peak_networks=count_of(rise.count, "networks"),
+        last_over_peak=fall,
+        last_networks=count_of(fall.count, "networks"),
     )
-
-
-def equal_flop(timed: Timed) -> pd.DataFrame:
-    """Return the networks within ``ALIKE_FLOP`` at the most frequent shape of input, the fastest first."""
-    usual = timed.rows.input_shape.mode().iloc[0]
-    return timed.rows[timed.rows.flop.between(*ALIKE_FLOP) & (timed.rows.input_shape == usual)].sort_values("input_s")
 
 
 def _equal(timed: Timed) -> Equal:
@@ -322,22 +332,20 @@ def _equal(timed: Timed) -> Equal:
 
 
 def _advice(timed: Timed) -> LatencyAdvice:
-    if timed.roof is None:
-        return missing(LatencyAdvice)
-    rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
-    rows = rows.dropna(subset="longer")  # so that all three rank the same networks
+    rows = timed.rows.dropna(subset="layers_s")  # so that all three rank the same networks
     large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
 
     def within(column: str) -> Value:
         pairs = [(family[column].to_numpy(float), family.input_s.to_numpy(float)) for _, family in large]
         return median_of((float(spearman(*pair, np.ones((len(pair[0]), 1)))[0]) for pair in pairs), counted="families")
 
-    flop, traffic, longer = (
-        rank_correlation(rows[column], rows.input_s, rows.model) for column in ("flop", "traffic_byte", "longer")
+    flop, traffic, bound = (
+        rank_correlation(rows[column], rows.input_s, rows.model) for column in ("flop", "traffic_byte", "layers_s")
     )
     return LatencyAdvice(
-        count_of(len(large), "families"), within("flop"), within("traffic_byte"), flop, traffic, longer
-    )
+        count_of(len(large), "families"), within("flop"), within("traffic_byte"),
+        count_of(rows.model.nunique(), "networks"), flop, traffic, bound,
+    )  # fmt: skip
 
 
 def _deadline(timed: Timed) -> Deadline:

@@ -8,10 +8,10 @@ import altair as alt
 import pandas as pd
 
 from report import display
-from report.chapters.latency.facts import COMMAND, PREDICTORS, Timed, equal_flop, timed_elsewhere, timed_gpu, timed_here
+from report.chapters.latency.timed import COMMAND, Timed, equal_flop, timed_elsewhere, timed_gpu, timed_here
 from report.charts import theme
 from report.charts.annotations import covered, names, tips
-from report.charts.axes import Categories, LogAxis, by_color, longest
+from report.charts.axes import Categories, LogAxis, by_color, by_shape, longest
 from report.charts.forms import curves
 from report.charts.labels import Box
 from report.paper import Paper
@@ -19,10 +19,16 @@ from report.paper.frames import matching, spread
 from report.paper.published import ALIKE_FLOP
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 
-FEW = 12  # the most networks with all names against FLOP and parameters, and with lines in throughput
+FEW = 12  # the most networks with all names against FLOP and parameters
+LINES = 6  # the most networks in throughput, each with a colour and shape of its own
+COLORS = theme.GREEN, theme.ORANGE, theme.PURPLE, theme.INDIGO, theme.WINE, theme.INK  # next to the accents
 MEASURED = 200  # the most networks with an interval at each batch size, against FLOP and parameters
 
-SIDE = 208.0  # pixels of the width of a matrix of correlations
+CELL, ROW = 38.0, 25.0  # pixels of a cell in a matrix of correlations
+COUNTS = {"flop": "FLOP", "parameters": "parameters", "activation_byte": "activations", "traffic_byte": "bytes"}
+"""Counted quantities of a matrix, column to name; all but the parameters are per input."""
+
+BOUND = "layers_s"
 
 TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
 
@@ -37,24 +43,35 @@ def gpu(paper: Paper) -> alt.ConcatChart:
     return _against(display.required(timed_gpu(paper), COMMAND), "latency-gpu")
 
 
+@display.figure
+def elsewhere(paper: Paper) -> alt.ConcatChart:
+    return _against(display.required(timed_elsewhere(paper)), "latency-published")
+
+
 def _against(timed: Timed, name: str) -> alt.ConcatChart:
-    """Draw time against FLOP and against parameters: the time of a call by batch size, or of one input."""
-    time, title = ("latency_s", "latency of a call") if timed.batches else ("input_s", "time of an image")
+    """Draw time against FLOP and against parameters: the time of a call by batch size, or a cloud of one input's times.
+
+    In a cloud only the networks of the puzzle have names.
+    """
+    time, about = ("latency_s", "latency of a call") if timed.batches else ("input_s", "time of an image")
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
-    columns = ["name", "label", "batch", "input_shape", "flop", "parameters", "latency_low_s", "latency_high_s", time]
+    columns = ["name", "label", "batch", "input_shape", "flop", "parameters", "low_s", "high_s", time]
     rows = pd.concat(groups)[columns].assign(size=lambda found: found.batch.astype(str))
     most = MEASURED if timed.batches else display.CLOUD
     networks = spread(rows.sort_values("flop").drop_duplicates("name"), most).name
-    palette = theme.batches(timed.batches)
-    y = LogAxis.around(rows[time], pixels=150, title=title, unit="s", vertical=True)
+    y = LogAxis.around(rows[time], pixels=150, title=about, unit="s", vertical=True)
     shape = None if timed.batches else rows.input_shape.mode()[0]
     usual = matching(rows, batch=groups[0].batch.min() if timed.batches else None, input_shape=shape)
-    color = by_color("size", palette, title="batch size")
+    field, palette = ("size", theme.batches(timed.batches)) if timed.batches else ("name", theme.ACCENTS)
+    heading = "batch size" if timed.batches else ""
+    looks: dict[str, Any] = {
+        "color": by_color(field, palette, title=heading), "shape": by_shape(field, theme.shapes(palette), title=heading)
+    }  # fmt: skip
     panels = []
-    for column, heading, unit in (("flop", "FLOP of an input", "FLOP"), ("parameters", "parameters", "")):
-        x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=heading, unit=unit)
+    for column, title, unit in (("flop", "FLOP of an input", "FLOP"), ("parameters", "parameters", "")):
+        x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=title, unit=unit)
         places = x(column), y(time)
-        tooltip = [*TIMING, (column, heading, unit or ".3~s"), (time, title, "s")]
+        tooltip = [*TIMING, (column, title, unit or ".3~s"), (time, about, "s")]
         layers, taken = [], []
         named = usual if usual.name.nunique() <= FEW else usual[usual.name.isin(theme.ACCENTS)]
         for group in groups:
@@ -63,120 +80,140 @@ def _against(timed: Timed, name: str) -> alt.ConcatChart:
                 continue
             ends = group[column].min(), group[column].max()
             trend = pd.DataFrame({"x": ends, "y": map(law.at, ends)})
-            line = alt.Chart(trend).mark_line(color=theme.MUTED, strokeDash=theme.DASH)
+            line = alt.Chart(trend).mark_line(color=theme.MUTED, strokeDash=theme.DASH, strokeWidth=1)
             layers.append(line.encode(x("x"), y("y")))
             taken += covered(trend, x("x"), y("y"))
             named = pd.concat([named, rows.loc[law.factors.sort_values().index[[0, -1]]]])
         drawn = rows[rows.name.isin(networks) | rows.index.isin(named.index)]
         if timed.batches:
-            certain = drawn.dropna(subset="latency_low_s")
-            interval = x(column), y("latency_low_s")
-            layers.append(alt.Chart(certain).mark_rule().encode(*interval, y2=alt.Y2("latency_high_s"), color=color))
-            taken += covered(certain, *interval, "latency_high_s")
-            layers.append(tips(alt.Chart(drawn).mark_point(size=34).encode(*places, color=color), *tooltip))
+            certain = drawn.dropna(subset="low_s")
+            interval = x(column), y("low_s")
+            marks = alt.Chart(certain).mark_rule().encode(*interval, y2=alt.Y2("high_s"), color=looks["color"])
+            layers.append(marks)
+            taken += covered(certain, *interval, "high_s")
+            layers.append(tips(alt.Chart(drawn).mark_point(size=34).encode(*places, **looks), *tooltip))
+            layers += _names(named, drawn, *places, taken)
         else:
             layers.append(tips(alt.Chart(drawn).mark_point(color=theme.GREY, size=9).encode(*places), *tooltip))
-            accents = alt.Chart(usual[usual.name.isin(theme.ACCENTS)]).mark_point(size=60)
-            accents = accents.encode(*places, color=by_color("name", theme.ACCENTS, legend=None))
-            layers.append(tips(accents, *tooltip))
-        layers += _names(named, drawn if timed.batches else usual.head(0), *places, taken)
+            accents = alt.Chart(usual[usual.name.isin(theme.ACCENTS)]).mark_point(size=70)
+            layers.append(tips(accents.encode(*places, **looks), *tooltip))
         panels.append(alt.layer(*layers, width=x.pixels, height=y.pixels))
+    shown = f"{len(networks):,} of " if len(networks) < timed.networks else ""
+    panels[0] = panels[0].properties(title=f"{_titled(timed)}: {shown}{timed.networks:,} networks")
     description = f"Time of networks on the {timed.name} against their FLOP and against their parameters."
     return alt.concat(*panels, name=name, description=description)
 
 
+def _titled(timed: Timed) -> str:
+    return f"{timed.name}, {timed.precision}"
+
+
 def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: Any, y: Any, taken: Sequence[Box]) -> list[alt.Chart]:
-    """Name the networks with a label, clear of the drawn marks and the taken boxes."""
+    """Name the networks with a label, each once, clear of the drawn marks and the taken boxes."""
     pixels = [drawn[place["field"]].map(place["scale"].axis.pixel) for place in (x, y)]
     marks = [Box(right - 4, down - 4, right + 4, down + 4) for right, down in zip(*pixels, strict=True)]
-    return names(named[named.label != ""].drop_duplicates(["name", "batch"]), "label", x, y, [*taken, *marks])
+    return names(named[named.label != ""].drop_duplicates("name"), "label", x, y, [*taken, *marks])
 
 
 @display.figure
 def ranks(paper: Paper) -> alt.ConcatChart:
-    found = filter(None, (timed_here(paper), timed_gpu(paper)))
-    devices = [timed for timed in found if timed.rows.model.nunique() >= FEWEST]
-    panels = [_matrix(timed, timed.batches or (None,), timed.name) for timed in display.required(devices, COMMAND)]
+    """Draw one matrix for the devices measured here, and one for the published GPU if no GPU was measured.
+
+    A matrix with an interval that contains zero in half of its cells is left out: it rests on too few networks.
+    """
+    own = [timed for timed in (timed_here(paper), timed_gpu(paper)) if timed and timed.networks >= FEWEST]
+    published = timed_elsewhere(paper)
+    found = [own, [published] if published and not timed_gpu(paper) else []]
+    told = [(rows, _of(devices)) for devices in found if len(rows := correlations(devices)) > 2 * rows.pale.sum()]
+    panels = [matrix(*each) for each in display.required(told, COMMAND)]
     description = "Rank correlations of measured times and counted quantities."
     return alt.concat(*panels, name="latency-ranks", description=description)
 
 
-@display.figure
-def ranks_by_batch(paper: Paper) -> alt.ConcatChart:
-    """Draw a matrix for each batch size of the machines measured here."""
-    panels = [
-        _matrix(timed, (batch,), f"{timed.name}, batch {batch}")
-        for timed in (timed_here(paper), timed_gpu(paper)) if timed
-        for batch in timed.batches if len(timed.at(batch)) >= FEWEST
-    ]  # fmt: skip
-    description = "Rank correlations of measured times and counted quantities, a matrix for each batch size."
-    panels = display.required(panels, COMMAND)
-    return alt.concat(*panels, columns=2, name="latency-ranks-by-batch", description=description)
+def _of(devices: Sequence[Timed]) -> list[str]:
+    """Return the lines of a title; a phone has no room for two devices in one."""
+    return [f"{_titled(timed)}: {timed.networks:,} networks" for timed in devices]
 
 
-def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> alt.LayerChart:
-    """Draw rank correlations as coloured cells with numbers; a cell is white if its interval holds 0.
+def correlations(devices: Sequence[Timed]) -> pd.DataFrame:
+    """Return the rank correlations of all times, counts and bounds: ``first``, ``second`` and ``rho``.
 
-    Predictors are those of a time's own batch size, else of the middle one.
+    ``pale`` says that the interval contains zero or is unknown. Counts are those of a time's own batch size, else of
+    the middle one; a bound is of its own device.
     """
-    times = {"time" if len(batches) == 1 else f"time, batch {batch}": batch for batch in batches}
-    groups = {batch: timed.at(batch) for batch in batches}
-    groups = {batch: rows.set_index(rows.model + rows.input_shape) for batch, rows in groups.items()}
-    middle = list(groups)[len(groups) // 2]
-    columns = {name: column for column, name in PREDICTORS.items()}
+    several = len(devices) > 1
+    columns: dict[str, tuple[Timed | None, int | None, str]] = {}
+    for timed in devices:
+        for batch in timed.batches or (None,):
+            parts = [timed.kind if several else "", f"batch {batch}" if batch else "time"]
+            columns[", ".join(filter(None, parts))] = timed, batch, "input_s"
+    columns |= {name: (None, None, column) for column, name in COUNTS.items() if devices}
+    columns |= {f"bound, {timed.kind}" if several else "bound": (timed, None, BOUND) for timed in devices}
     found = []
-    for first, second in combinations([*times, *columns], 2):
-        rows = groups[times.get(first, middle)]
-        x = rows.input_s if first in times else rows[columns[first]].astype(float)
-        y = groups[times[second]].input_s.reindex(x.index) if second in times else rows[columns[second]].astype(float)
-        rho = rank_correlation(x, y, rows.model)
+    for first, second in combinations(columns, 2):
+        (of, at, x), (to, on, y) = columns[first], columns[second]
+        of, to = of or to or devices[0], to or of or devices[0]
+        one, other = (
+            timed.at(timed.nearest(*batches)).set_index(["model", "input_shape"])[column].astype(float)
+            for timed, batches, column in ((of, (at, on), x), (to, (on, at), y))
+        )
+        both = pd.concat([one, other], axis=1, keys=["x", "y"], join="inner").reset_index()
+        rho = rank_correlation(both.x, both.y, both.model)
         pale = rho.low is None or rho.high is None or rho.low <= 0 <= rho.high
         found.append({"first": first, "second": second, "rho": rho.number, "pale": pale})
-    return matrix(pd.DataFrame(found).dropna(subset="rho"), [*times, *columns], title)
+    return pd.DataFrame(found, columns=["first", "second", "rho", "pale"]).dropna(subset="rho")
 
 
-def matrix(rows: pd.DataFrame, names: Sequence[str], title: str) -> alt.LayerChart:
-    across, down = (tuple(name for name in names if name in set(rows[of])) for of in ("first", "second"))
-    x = Categories(names=across, pixels=SIDE, vertical=False, padding=0.04)
-    y = Categories(names=down, pixels=0.85 * SIDE, padding=0.04)  # numbers are wider than high
-    colors = [theme.VERMILION, theme.PAPER, theme.BLUE]
-    shade = alt.Color("rho:Q", legend=None).scale(domain=[-1, 0, 1], range=colors, interpolate="rgb")
-    white, black = alt.value(theme.PAPER), alt.value(theme.INK)
+def matrix(rows: pd.DataFrame, title: list[str]) -> alt.LayerChart:
+    """Draw rank correlations as coloured cells with numbers; pale cells are white."""
+    across, down = (tuple(dict.fromkeys(rows[of])) for of in ("first", "second"))
+    x = Categories(names=across, pixels=CELL * len(across), vertical=False, padding=0.04)
+    y = Categories(names=down, pixels=ROW * len(down), padding=0.04)
+    shade = alt.Color("rho:Q", legend=None)
+    shade = shade.scale(domain=[-1, 0, 1], range=[theme.ORANGE, theme.PAPER, theme.SKY], interpolate="rgb")
     base = alt.Chart(rows).encode(x("first"), y("second"))
-    cells = base.mark_rect().encode(color=alt.when("datum.pale").then(white).otherwise(shade))
-    ink = alt.when("abs(datum.rho) > 0.7 && !datum.pale").then(white).otherwise(black)
+    cells = base.mark_rect().encode(color=alt.when("datum.pale").then(alt.value(theme.PAPER)).otherwise(shade))
     return alt.layer(
         tips(cells, ("second", "of", ""), ("first", "with", ""), ("rho", "coefficient", ".2f")),
-        base.mark_text().encode(text=alt.Text("rho:Q", format=".2f"), color=ink),
+        base.mark_text(color=theme.INK).encode(text=alt.Text("rho:Q", format=".2f")),
         title=title, width=x.pixels, height=y.pixels,
     )  # fmt: skip
 
 
 @display.figure
 def throughput(paper: Paper) -> alt.ConcatChart:
-    swept = {timed.name: _swept(timed) for timed in (timed_here(paper), timed_gpu(paper)) if timed and timed.batches}
-    swept = {name: rows for name, rows in swept.items() if rows.batch.nunique() > 1}
+    timed = [each for each in (timed_here(paper), timed_gpu(paper)) if each and each.rows.batch.nunique() > 1]
+    chosen = _lines(display.required(timed, COMMAND))
+    colors = iter(COLORS)
+    looks = by_color("name", {name: theme.ACCENTS.get(name) or next(colors) for name in chosen}, legend=None)
+    shapes = by_shape("name", theme.shapes(chosen), legend=None)
     panels = []
-    for name, rows in swept.items():
+    for each in timed:
+        rows = matching(each.rows).assign(
+            rate=each.rows.throughput_per_s,
+            low=each.rows.batch / each.rows.high_s,
+            high=each.rows.batch / each.rows.low_s,
+        )
+        rows = rows[rows.name.isin(chosen)].sort_values(["name", "batch"])[["name", "batch", "rate", "low", "high"]]
         axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=150, title="inputs per second", vertical=True)
-        width = theme.plot_width(len(swept), right=longest(list(rows.name)) + 20)
-        title = name if len(swept) > 1 else ""
-        color = by_color("name", theme.accents(rows.name), legend=None)
-        panels.append(curves(rows, "batch", "rate", axis, color, width, title))
-    panels, description = display.required(panels, COMMAND), "Throughput against batch size, a line for each network."
+        width = theme.plot_width(len(timed), right=longest(chosen) + 20)
+        panels.append(curves(rows, "batch", "rate", axis, looks, width, _titled(each), shapes))
+    description = "Throughput against batch size, a line for each network."
     return alt.concat(*panels, name="throughput", description=description)
 
 
-def _swept(timed: Timed) -> pd.DataFrame:
-    """Return the networks with most batch sizes, at most ``FEW`` of them."""
-    rows = timed.rows.assign(
-        rate=timed.rows.throughput_per_s,
-        low=timed.rows.batch / timed.rows.latency_high_s,
-        high=timed.rows.batch / timed.rows.latency_low_s,
-    )
-    sizes = rows.groupby("name").batch.nunique().sort_values(ascending=False, kind="stable")
-    names = sizes[sizes > 1].index[:FEW]
-    return rows[rows.name.isin(names)].sort_values(["name", "batch"])[["name", "batch", "rate", "low", "high"]]
+def _lines(found: Sequence[Timed]) -> list[str]:
+    """Choose networks that all devices timed at several batch sizes: those with most of them, at even steps of time.
+
+    The two networks of the puzzle are among them if they were timed.
+    """
+    counted = pd.concat([timed.rows.groupby("name").batch.nunique() for timed in found], axis=1, join="inner")
+    sizes = counted[(counted > 1).all(axis=1)].sum(axis=1).sort_values(ascending=False, kind="stable")
+    times = found[0].rows.sort_values("batch").drop_duplicates("name").set_index("name").input_s
+    accents = [name for name in theme.ACCENTS if name in sizes.index]
+    others = sizes.drop(accents)
+    ordered = times[others.index[:FEW]].sort_values().to_frame()
+    return [*accents, *spread(ordered, LINES - len(accents)).index]
 
 
 @display.figure
@@ -203,6 +240,8 @@ def equal(paper: Paper) -> alt.LayerChart:
     ]
     taken = [box for each in (bytes_s, flop_s) for box in covered(each, x("byte"), y("s"))]
     points = alt.Chart(rows).mark_point(size=30).encode(x("traffic_byte"), y("input_s"))
+    named = pd.concat([rows.iloc[[0, -1]].assign(label=lambda end: end.name), rows.iloc[1:-1]])
+    named = named[named.label.isin(["ResNet-50", *named.label[:2]])]
     return alt.layer(
         *(line.encode(x("byte"), y("s")) for line in lines),
         *(text.encode(x("byte"), y("s"), text=alt.Text("text:N")) for text in texts),
@@ -210,7 +249,7 @@ def equal(paper: Paper) -> alt.LayerChart:
             points, ("name", "network", ""), ("flop", "FLOP", "FLOP"), ("traffic_byte", "bytes", "B"),
             ("input_s", "time", "s"),
         ),
-        *_names(rows, rows, x("traffic_byte"), y("input_s"), taken),
-        width=x.pixels, height=y.pixels, name="equal-flop",
+        *_names(named, rows, x("traffic_byte"), y("input_s"), taken),
+        width=x.pixels, height=y.pixels, name="equal-flop", title=_titled(timed),
         description=f"Time against bytes for {len(rows)} networks of equal FLOP on the {timed.name}.",
     )  # fmt: skip

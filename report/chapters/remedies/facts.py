@@ -6,25 +6,36 @@ from measure.domain.advice import SYSTEM_SHARE
 from report.facts import Facts, source_of, sourced
 from report.paper import Paper, published
 from report.paper.frames import matching
-from report.stats.value import Value, exact
+from report.paper.published import name_in
+from report.stats.value import Name, Value, exact
 
-DECODE = "llama_1b_decode_512"
+DECODE, SMALL_DECODE = "llama_1b_decode_512", "gpt2_decode_512"
 
 
 class Remedies(Facts):
     threshold: Value  #: The operating system's share above which keeping memory is suggested.
     layout: Value  #: Speed with channels last over contiguous tensors, on the GPU with the most such timings.
+    layout_device: Name  #: The GPU with the most timings of both layouts.
     decode: Value  #: Intensity of decoding with Llama-1B at the smallest counted batch size, by compulsory bytes.
+    decode_batch: Value  #: The largest counted batch size of decoding with Llama-1B.
     decode_batched: Value  #: Intensity of decoding with Llama-1B at the largest counted batch size.
+    decode_small: Value  #: Intensity of decoding with GPT-2 at the same batch size.
 
 
 def of(paper: Paper) -> Remedies:
-    layout = published.gain(next(iter(published.channels_last(paper.published)), None))
-    decoding = matching(paper.workloads, model=DECODE, precision="bf16").sort_values("batch").compulsory_intensity
-    ends = (decoding.iloc[0], decoding.iloc[-1]) if len(decoding) else (None, None)
+    pairs = next(iter(published.channels_last(paper.published)), None)
+    decoding = matching(paper.workloads, model=DECODE, precision="bf16").set_index("batch").compulsory_intensity
+    small = matching(paper.workloads, model=SMALL_DECODE, precision="bf16").set_index("batch").compulsory_intensity
+    least, most = (decoding.index.min(), decoding.index.max()) if len(decoding) else (None, None)
     return sourced(
         Remedies(
-            exact(SYSTEM_SHARE, "%"), replace(layout, source=published.SOURCE), *(exact(end, "FLOP/B") for end in ends)
+            threshold=exact(SYSTEM_SHARE, "%"),
+            layout=replace(published.gain(pairs), source=published.SOURCE),
+            layout_device=replace(name_in(pairs), source=published.SOURCE),
+            decode=exact(decoding.get(least), "FLOP/B"),
+            decode_batch=exact(None if most is None else int(most)),
+            decode_batched=exact(decoding.get(most), "FLOP/B"),
+            decode_small=exact(small.get(most), "FLOP/B"),
         ),
         source_of("workload/models.csv", "workload", "workload"),
     )

@@ -7,8 +7,20 @@ from report import facts
 
 def test_facts_by_hand():
     # Llama: 2.4 GB and 20.256 MB a sequence
-    decoding = {"decode": 2500 / 2420.256, "decode_batched": 8 * 2500 / (2400 + 8 * 20.256)}
-    assert wrong("remedies", world(), decoding | {"layout": 1.1, "threshold": 0.2}) == {}
+    decoding = {"decode": 2500 / 2420.256, "decode_batch": 8, "decode_batched": 8 * 2500 / (2400 + 8 * 20.256)}
+    others = {"layout": 1.1, "layout_device": "Bead 2", "threshold": 0.2, "decode_small": None}
+    assert wrong("remedies", world(), decoding | others) == {}
+
+
+def test_a_small_model_is_decoded_at_the_same_batch_size(tmp_path):
+    """GPT-2 has the counts of lean: 8 times 100 MFLOP, 2 MB of parameters, 0.25 MB and 2 kB a sequence."""
+
+    def rename(row):
+        is_lean = (row["model"], row["input_shape"], row["autocast"]) == ("lean", "3x224x224", "")
+        return row | {"model": "gpt2_decode_512"} if is_lean and row["precision"] == "bf16" else row
+
+    paper = world(mutated(tmp_path / "world", {"workload/models.csv": rename}))
+    assert wrong("remedies", paper, {"decode_small": 800 / (2 + 8 * 0.252)}) == {}
 
 
 def test_cells_of_a_loaded_machine_enter_no_finding(tmp_path):

@@ -95,6 +95,15 @@ def test_conditions():
     assert printed(text) == "\n\n".join(str(at) for at, is_printed in enumerate(CONDITIONS.values()) if is_printed)
 
 
+def test_conditions_of_words_in_a_caption():
+    words = " ".join(f"[{at}]{{{each}}}" for at, each in enumerate(CONDITIONS))
+    nested = (
+        '[a [b]{.content-visible when-meta="training.gpu"}[–]{.missing}]{.content-visible when-meta="training.step"}'
+    )
+    found = printed(f"::: {{#fig-b}}\nPicture\n\nOf {words} {nested}.\n:::\n", "plain").split()
+    assert found == ["Picture", "Of", "0", "3", "a", "–."]
+
+
 CLAIMS = {"fast": True, "fast slow": False, "none": False, "training.fast": True, "chips.fast": False}
 
 
