@@ -7,7 +7,7 @@
 -- `reference` have their frame (looks.lua).
 
 local stringify = pandoc.utils.stringify
-local here = "" -- the name of the reader's machine
+local here, name = "", pandoc.Inlines({}) -- the name of the reader's machine, as text and as it was written
 
 local function has_class(element, class) return element.classes ~= nil and element.classes:includes(class) end
 
@@ -81,8 +81,8 @@ end
 function filter.Table(rows) return rows, false end
 
 local function band()
-  local words = ("No number in the text of this section was measured on the %s."):format(here)
-  return pandoc.Div({ pandoc.Para(words) }, { class = "reference band" })
+  local words = pandoc.Inlines("No number in the text of this section was measured on the") .. { pandoc.Space() }
+  return pandoc.Div({ pandoc.Para(words .. name .. { pandoc.Str(".") }) }, { class = "reference band" })
 end
 
 -- Returns the blocks of sections with a band at those of others alone, else with marked sentences.
@@ -120,7 +120,7 @@ end
 function Pandoc(document)
   local machines = document.meta.machines
   if not machines or not machines.here then return nil end
-  here = stringify(machines.here)
+  name, here = pandoc.Inlines(machines.here), stringify(machines.here)
   document.blocks = with_bands(document.blocks, 1)
   return document
 end
