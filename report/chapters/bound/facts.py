@@ -210,11 +210,12 @@ def everywhere(paper: Paper) -> pd.DataFrame:
     ]  # fmt: skip
     for (device, precision), rows in own_shares(paper).groupby(["device", "precision"]):
         sets.append((str(device), str(precision), rows.batch.iloc[0], OWN, rows.share))
-    if processor := paper.undisturbed.machine("cpu"):
-        cells = matching(processor.cells, status="ok", precision=BASE_PRECISION).dropna(subset="operator_bound_s")
+    processors = [machine for machine in paper.undisturbed.machines if machine.chip_kind == "cpu"]
+    for machine in processors:
+        cells = matching(machine.cells, status="ok", precision=BASE_PRECISION).dropna(subset="operator_bound_s")
         rows = _largest(cells)
         share = rows.operator_bound_s / rows.latency_s
-        sets.append((processor.name, BASE_PRECISION, rows.batch.max(), OWN, share))
+        sets.append((machine.name, BASE_PRECISION, rows.batch.max(), OWN, share))
     found = []
     for device, precision, batch, who, shares in sets:
         middle = median_of(shares, "%", "networks")
@@ -223,7 +224,7 @@ def everywhere(paper: Paper) -> pd.DataFrame:
                 "device": short_name(device), "precision": precision, "batch": int(batch), "who": who,
                 "networks": len(shares), "share": middle.number, "low": middle.low, "high": middle.high,
                 "tenth": shares.quantile(0.1), "nine_tenths": shares.quantile(0.9),
-                "is_processor": processor is not None and device == processor.name,
+                "is_processor": device in [machine.name for machine in processors],
             })  # fmt: skip
     rows = pd.DataFrame(found)
     if rows.empty:
@@ -239,7 +240,9 @@ def _everywhere(paper: Paper) -> Everywhere:
     large, processors = rows[(rows.batch >= LARGE) & ~rows.is_processor], rows[rows.is_processor]
     every, least_large = _shares_of(rows), (_shares_of(large) or [NOTHING])[-1]
     least, most = (every[-1], every[0]) if len(every) > 1 else (NOTHING, NOTHING)
-    processor = (_shares_of(processors.assign(name=processors.device)) or [NOTHING])[0]
+    at_hand = short_name(paper.at_hand.name) if paper.at_hand else ""
+    first = processors.assign(name=processors.device).sort_values("name", key=lambda names: names != at_hand)
+    processor = (_shares_of(first) or [NOTHING])[0]
     return Everywhere(
         count_of(rows.device.nunique(), "devices"), least, most, exact(LARGE),
         count_of(large.device.nunique(), "GPUs"), least_large, processor,
