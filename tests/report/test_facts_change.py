@@ -34,7 +34,7 @@ PAIRED = (
     "cause.host.base.", "cause.host.launched.", "cause.host.compiled.",
     "cause.host.lowered.", "cause.interventions.", "energy.", "cause.graph.",
     "training.pair.", "training.idle.", "training.embeddings.", "utilisation.gpu_lower.", "utilisation.gpu_gain.",
-    "utilisation.kernels_lower.",
+    "utilisation.kernels_lower.", "puzzle.gpu.",
 )  # fmt: skip
 """Of two GPUs, two precisions, compiled or captured networks, joules; the world has none: test_memory and others."""
 

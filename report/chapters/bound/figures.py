@@ -81,7 +81,7 @@ def gains(paper: Paper) -> alt.LayerChart:
     rows = display.required(changes(paper), SOURCE.command)
     y = Categories.steps(rows.name, 18)
     values = [1, *rows.low, *rows.high, *rows.whole.dropna(), *rows.layers.dropna()]
-    x = LogAxis.around(values, pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH), title="times as fast")
+    x = LogAxis.around(values, pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH), title="gain in speed")
     tooltip = [
         ("name", "change", ""), ("networks", "networks", "d"), ("low", "a tenth gains less", ".3~g"),
         ("speed", "typical gain", ".3~g"), ("high", "a tenth gains more", ".3~g"),
@@ -99,7 +99,7 @@ def gains(paper: Paper) -> alt.LayerChart:
         alt.Chart(rows).mark_tick(color=theme.PAPER, thickness=3, size=14).encode(x("speed"), y("name")),
     ]
     if len(promised):
-        color = by_color("roofline", theme.BOUND_COLORS, title="promised by roofline")
+        color = by_color("roofline", theme.BOUND_COLORS, title="predicted by the roofline")
         points = alt.Chart(promised).mark_point(shape="diamond", size=80).encode(x("promised"), y("name"), color=color)
         tooltip = [("name", "change", ""), ("roofline", "roofline", ""), ("promised", "promised gain", ".3~g")]
         layers.append(tips(points, *tooltip))

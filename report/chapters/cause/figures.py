@@ -116,7 +116,9 @@ def kinds(paper: Paper) -> alt.LayerChart:
     promised = [getattr(traced.grown(paper), each) for each in ("bandwidth_byte_per_s", "peak_flop_per_s")]
     y = Categories.steps(rows.kind, 17)
     width = theme.plot_width(left=y.room, figure=theme.HALF_WIDTH)
-    x = LogAxis.around([1, *rows.ratio], pixels=width, title="time on the second over the first")
+    x = LogAxis.around(
+        [1, *rows.ratio], pixels=width, title=f"time, {short_name(traced.GPUS[1])} over {short_name(traced.GPUS[0])}"
+    )
     palette = theme.colors(sorted(set(rows.network)))
     tooltip = [
         ("network", "network", ""), ("kind", "kind of layer", ""), ("ratio", "ratio of times", ".2f"),

@@ -59,6 +59,7 @@ class OtherMemory(Facts):
     fits: LayersOfMemory  # activations whose bytes, read and written, fit that cache
     larger: LayersOfMemory  # activations with more than twice its bytes
     depthwise: LayersOfMemory  # all depthwise convolutions
+    normalisation: LayersOfMemory  # all normalisations
 
 
 class Card(NamedTuple):
@@ -186,7 +187,7 @@ def of(paper: Paper) -> OtherMemory:
         exact(roof.cache_byte, "B"), replace(exact(ratio), source=Source(swept, "reads by size", SWEEP)),
         _of(activations[activations.call_byte <= size], pair.first),
         _of(activations[activations.call_byte > 2 * size], pair.first),
-        _of(matching(every, kind=DEPTHWISE), pair.first),
+        _of(matching(every, kind=DEPTHWISE), pair.first), _of(matching(every, kind="normalisation"), pair.first),
     )  # fmt: skip
     tables = " and ".join(f"machines/{card.machine.folder}/samples.csv" for card in pair)
     return sourced(facts, Source(tables, "inference, eager; layers: traces/*/operators.csv", gpu_command()))

@@ -48,7 +48,8 @@ class Untimed(Facts):
     most: Value  #: The largest median error on a GPU left out, with its name.
     new_network: Value  #: Typical error for networks that nobody timed either.
     within: Value  #: The 90th percentile of errors on a typical GPU.
-    covered: Value  #: Share of their times within the 90 % interval.
+    covered: Value  #: Share of their times within the 90 % interval, the mean over the GPUs.
+    covered_least: Value  #: The smallest such share on a GPU, with its name.
     one_time: Value  #: Typical error on such a GPU given the time of ResNet-50.
     five_times: Value  #: Typical error on such a GPU given the times of five networks.
     remaining: Value  #: The error given one time over the error without it, on a typical GPU.
@@ -149,7 +150,8 @@ def _untimed(paper: Paper) -> Untimed:
     return Untimed(
         count_of(len(rows), "GPUs"), typical(rows), *extremes(rows.median_error, "%", fewest=2),
         typical(of_gpus(paper, tables.BY_BOTH)), typical(rows, "p90_error"),
-        exact(rows.coverage.mean(), "%"), typical(with_one), typical(of_gpus(paper, tables.FIVE_KNOWN)),
+        exact(rows.coverage.mean(), "%"), extremes(rows.coverage, "%", fewest=2)[0],
+        typical(with_one), typical(of_gpus(paper, tables.FIVE_KNOWN)),
         median_of(with_one.median_error / rows.median_error, counted="GPUs"),
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
         exact(aside.iloc[0] if len(aside) else None, "%"),

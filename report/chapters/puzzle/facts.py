@@ -69,6 +69,16 @@ class PuzzleHere(Facts):
     kept: Value  #: Latency of MobileNet-v2 over ResNet-18's with freed memory kept.
 
 
+class OnGpu(Facts):
+    """The two networks on a measured GPU at two precisions, in the largest batch with all four times."""
+
+    device: Name  #: The GPU.
+    batch: Value  #: The largest batch size with both networks at both precisions.
+    precision: Name  #: The lower precision.
+    base: Value  #: Latency of MobileNet-v2 over ResNet-18's at fp32.
+    lower: Value  #: Latency of MobileNet-v2 over ResNet-18's at the lower precision.
+
+
 class PuzzleProblems(Facts):
     by_bytes: Value  #: Time of MobileNet-v2 over ResNet-18's by the bytes alone.
     measured: Value  #: Published time of MobileNet-v2 over ResNet-18's.
@@ -81,6 +91,7 @@ class Puzzle(Facts):
     bounds: Bounds
     here: PuzzleHere
     reference: PuzzleHere
+    gpu: OnGpu
     problems: PuzzleProblems
     claims: dict[str, bool]
 
@@ -94,6 +105,7 @@ def of(paper: Paper) -> Puzzle:
         bounds=sourced(bounds, published.SOURCE),
         here=here(paper.at_hand),
         reference=reference,
+        gpu=_on_gpu(paper),
         problems=sourced(_problems(bounds), published.SOURCE),
         claims={"kept_memory_turns": reference.kept.below(1) and not reference.ratio.below(1)},
     )
@@ -196,6 +208,23 @@ def here(machine: Machine | None) -> PuzzleHere:
     found = PuzzleHere(Name(machine.name), count_of(batch), light, heavy, ratio(light, heavy), turned)
     command = options.measure_command(f"--models {LIGHT} {HEAVY}")
     return sourced(found, Source(f"machines/{machine.folder}/runs.csv", f"{LIGHT}, {HEAVY}", command))
+
+
+def _on_gpu(paper: Paper) -> OnGpu:
+    machine = paper.undisturbed.machine("gpu")
+    if machine is None:
+        return missing(OnGpu)
+    precisions = [BASE_PRECISION, machine.lower_precision]
+    cells = matching(machine.cells, status="ok")
+    cells = cells[cells.model.isin(STORY) & cells.precision.isin(precisions)]
+    times = cells.pivot_table(index="batch", columns=["precision", "model"], values="latency_s").dropna()
+    if times.empty or times.shape[1] < len(set(precisions)) * len(STORY):
+        return missing(OnGpu)
+    at = times.loc[times.index.max()]
+    ratios = [exact(at[precision, LIGHT] / at[precision, HEAVY]) for precision in precisions]
+    found = OnGpu(Name(machine.name), exact(times.index.max()), Name(machine.lower_precision), *ratios)
+    source = Source(f"machines/{machine.folder}/samples.csv", "inference, eager", options.gpu_command())
+    return sourced(found, source)
 
 
 def largest(machine: Machine | None) -> tuple[Any, Any] | None:

@@ -21,7 +21,7 @@ KINDS = (  # kind, operator, calls, GFLOP, GB; s on the slow and on the fast mem
     ("activation", "silu", 1, 0, 3350, 1.25, 0.75),  # at least 1 s on the slow one, 0.5 s on the fast one
     ("depthwise convolution", "convolution", 1, 1, 3350, 4, 4),
     ("convolution", "convolution", 1, 66_900, 1, 4.75, 4.75),
-)
+)  # no normalisation
 
 
 def _operator(kind, name, calls, flop, byte, time_s) -> TraceOperator:

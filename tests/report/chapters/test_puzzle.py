@@ -7,7 +7,7 @@ import pytest
 from helpers.world import rows_of, world, wrong
 
 from report.chapters.puzzle import figures
-from report.chapters.puzzle.facts import compared, here
+from report.chapters.puzzle.facts import _on_gpu, compared, here
 
 
 def test_facts_by_hand():
@@ -74,3 +74,17 @@ def test_figures_show_the_ratios_and_the_life_of_operators():
         ("host", 1, 0, 3), ("arithmetic", 1, 3, 3.7), ("memory", 1, 3, 4),
         ("host", 2, 3, 6), ("arithmetic", 2, 6, 6.7), ("memory", 2, 6, 7),
     ]  # fmt: skip
+
+
+def test_the_ratio_on_a_gpu_takes_the_largest_batch_with_all_four_times():
+    times = {("fp32", 8): (0.9, 1.0), ("bf16", 8): (0.6, 0.4), ("fp32", 64): (7.0, 8.0)}
+    cells = pd.DataFrame([
+        {"model": model, "batch": batch, "precision": precision, "status": "ok", "flags": "", "latency_s": time_s}
+        for (precision, batch), both in times.items()
+        for model, time_s in zip(("mobilenet_v2", "resnet18"), both, strict=True)
+    ])  # fmt: skip
+    gpu = world().machine("gpu")
+    none = cells[:0]
+    found = _on_gpu(replace(world(), machines=(replace(gpu, cells=cells, variants=none, steps=none),)))
+    assert (found.batch.number, found.precision.text) == (8, "bf16")
+    assert (found.base.number, found.lower.number) == pytest.approx((0.9, 1.5))
