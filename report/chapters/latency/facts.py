@@ -88,7 +88,7 @@ class LatencyGpu(Facts):
     batching: GpuBatching
 
 
-class Pair(Facts):
+class TimedPair(Facts):
     """The networks timed on both the reader's processor and GPU, at one batch size."""
 
     batch: Value  #: Batch size.
@@ -101,9 +101,9 @@ class Pair(Facts):
 class LatencyBoth(Facts):
     """The reader's processor and GPU at their smallest, middle and largest common batch sizes."""
 
-    small: Pair
-    middle: Pair
-    large: Pair
+    small: TimedPair
+    middle: TimedPair
+    large: TimedPair
 
 
 class LatencyBatching(Facts):
@@ -254,17 +254,17 @@ def _both(here: Timed | None, gpu: Timed | None) -> LatencyBoth:
     if not here or not gpu or not sizes:
         return missing(LatencyBoth)
 
-    def pair(batch: int) -> Pair:
+    def pair(batch: int) -> TimedPair:
         times = here.at(batch).merge(gpu.at(batch), on=["model", "input_shape"], suffixes=("", "_gpu"))
         faster = (times.input_s / times.input_s_gpu).set_axis(times.name)
         rho = rank_correlation(times.input_s, times.input_s_gpu, times.model)
-        return Pair(exact(batch), count_of(len(times), "networks"), rho, *extremes(faster, fewest=2))
+        return TimedPair(exact(batch), count_of(len(times), "networks"), rho, *extremes(faster, fewest=2))
 
     small, middle, large = sizes[0], sizes[len(sizes) // 2], sizes[-1]
     return LatencyBoth(
         small=pair(small),
-        middle=pair(middle) if middle != small else missing(Pair),
-        large=pair(large) if large != middle else missing(Pair),
+        middle=pair(middle) if middle != small else missing(TimedPair),
+        large=pair(large) if large != middle else missing(TimedPair),
     )
 
 
