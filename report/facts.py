@@ -60,15 +60,15 @@ def of_chapter(name: str, paper: Paper) -> Any:
 def origin(source: Source | None, paper: Paper) -> str:
     """Return whose machine measured a value in a reader's paper: ``own``, ``reference``, or empty if none did.
 
-    What others published, predictions and traces are ``reference``, counts and datasheets empty. A table of several
-    machines is of GPUs if its command measures one.
+    What others published, predictions and imported traces are ``reference``, counts and datasheets empty. Traces that a
+    command measures are machines'. A table of several machines is of GPUs if its command measures one.
     """
     if source is None or not paper.is_readers:
         return ""
     folder, _, rest = source.table.partition("/")
-    if folder in ("published", "prediction", "traces"):
+    if folder in ("published", "prediction") or (folder == "traces" and source.command is None):
         return "" if rest.rpartition("/")[2].startswith("count") else "reference"
-    if folder != "machines":
+    if folder not in ("machines", "traces"):
         return ""
     of_gpus = "--device cuda" in (source.command or "")
     named = [part.partition("/")[0] for part in f"/{source.table}".split("machines/")[1:]]

@@ -72,7 +72,9 @@ def test_json_tells_a_fact_and_why_prints_it_or_refuses_a_name(monkeypatch):
         ("published/counting_suites.csv", None, ""),
         ("published/measurements/models.csv", None, "reference"),
         ("prediction/errors.csv", None, "reference"),
-        ("traces/*/operators.csv", None, "reference"),
+        ("traces/*/operators.csv", None, "reference"),  # imported
+        ("traces/*/operators.csv", "python -m measure --device cuda", "reference"),  # by the project's GPU
+        ("traces/*/operators.csv", "python -m measure", "own"),
         ("machines/example-cpu/runs.csv", None, "own"),
         (f"machines/{REFERENCE}", None, "reference"),
         (f"machines/{OF_AUTHORS[1]}/samples.csv and machines/{OF_AUTHORS[2]}/samples.csv", None, "reference"),

@@ -186,8 +186,14 @@ def own_shares(paper: Paper) -> pd.DataFrame:
         rows = _largest(cells)
         rows = rows[rows.precision.isin([BASE_PRECISION, machine.lower_precision])]
         share = rows.least_s / rows.latency_s
-        found.append(rows.assign(device=machine.name, share=share, bandwidth_byte_per_s=roof.byte_per_s))
-    return pd.concat(found) if found else pd.DataFrame(columns=["device", "precision", "model", "batch", "share"])
+        found.append(rows.assign(
+            device=machine.name, folder=machine.folder, share=share, bandwidth_byte_per_s=roof.byte_per_s,
+        ))  # fmt: skip
+    return (
+        pd.concat(found)
+        if found
+        else pd.DataFrame(columns=["device", "folder", "precision", "model", "batch", "share"])
+    )
 
 
 def _largest(cells: pd.DataFrame) -> pd.DataFrame:
@@ -203,25 +209,25 @@ def everywhere(paper: Paper) -> pd.DataFrame:
     ``low`` and ``high`` are the ends of its interval, ``tenth`` and ``nine_tenths`` hold eight networks in ten. ``who``
     timed them, on ``batch`` inputs, the median. A processor is under its measured roof, others under datasheets.
     """
-    sets: list[tuple[str, str, float, str, pd.Series]] = [
-        (each.device, each.computed, each.rows.batch.median(), each.rows.source.mode()[0].split("_")[0],
+    sets: list[tuple[str, str, float, str, str, pd.Series]] = [
+        (each.device, each.computed, each.rows.batch.median(), each.rows.source.mode()[0].split("_")[0], "",
          published.of_networks(each.rows.layers_s / each.rows.latency_s, each.rows.model))
         for each in published.by_device(paper.published)
     ]  # fmt: skip
     for (device, precision), rows in own_shares(paper).groupby(["device", "precision"]):
-        sets.append((str(device), str(precision), rows.batch.iloc[0], OWN, rows.share))
+        sets.append((str(device), str(precision), rows.batch.iloc[0], OWN, rows.folder.iloc[0], rows.share))
     processors = [machine for machine in paper.undisturbed.machines if machine.chip_kind == "cpu"]
     for machine in processors:
         cells = matching(machine.cells, status="ok", precision=BASE_PRECISION).dropna(subset="operator_bound_s")
         rows = _largest(cells)
         share = rows.operator_bound_s / rows.latency_s
-        sets.append((machine.name, BASE_PRECISION, rows.batch.max(), OWN, share))
+        sets.append((machine.name, BASE_PRECISION, rows.batch.max(), OWN, machine.folder, share))
     found = []
-    for device, precision, batch, who, shares in sets:
+    for device, precision, batch, who, folder, shares in sets:
         middle = median_of(shares, "%", "networks")
         if len(shares) >= FEWEST_MODELS and middle.number is not None:
             found.append({
-                "device": short_name(device), "precision": precision, "batch": int(batch), "who": who,
+                "device": short_name(device), "precision": precision, "batch": int(batch), "who": who, "folder": folder,
                 "networks": len(shares), "share": middle.number, "low": middle.low, "high": middle.high,
                 "tenth": shares.quantile(0.1), "nine_tenths": shares.quantile(0.9),
                 "is_processor": device in [machine.name for machine in processors],
@@ -252,18 +258,23 @@ def _everywhere(paper: Paper) -> Everywhere:
 def _shares_of(rows: pd.DataFrame) -> list[Value]:
     """Return the shares with their names, without those of too wide an interval."""
     values = [
-        Value(share, "%", low, high, networks, "networks", name)
-        for share, low, high, networks, name in zip(
-            rows.share, rows.low, rows.high, rows.networks, rows["name"], strict=True
+        Value(share, "%", low, high, networks, "networks", name, _source(folder) if folder else None)
+        for share, low, high, networks, name, folder in zip(
+            rows.share, rows.low, rows.high, rows.networks, rows["name"], rows.folder, strict=True
         )
     ]
     return [value for value in values if not value.is_missing]
 
 
+def _source(folder: str) -> Source:
+    """Return the source of shares that this program measured on a machine, or on all GPUs (``*``)."""
+    return Source(f"machines/{folder}/samples.csv", "inference, eager, the largest batch", gpu_command())
+
+
 def _own(paper: Paper) -> list[OwnGpu]:
     """Return the shares on each GPU of this program, the slower memory first."""
     found, rows = [], own_shares(paper)
-    source = Source("machines/*/samples.csv", "GPUs, inference, eager, the largest batch", gpu_command())
+    source = _source("*")
     by_device = [(str(device), of) for device, of in rows.groupby("device")]
     for device, of in sorted(by_device, key=lambda pair: pair[1].bandwidth_byte_per_s.iloc[0]):
         base, lower = of[of.precision == BASE_PRECISION], of[of.precision != BASE_PRECISION]

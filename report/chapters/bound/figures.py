@@ -56,7 +56,7 @@ def shares(paper: Paper) -> alt.LayerChart:
     )
     palette = {who: color for who, color in WHO.items() if who in set(rows.who)}
     palette |= dict.fromkeys(sorted(set(rows.who) - palette.keys()), theme.GREEN)
-    rows = rows.drop(columns="is_processor")
+    rows = rows.drop(columns=["is_processor", "folder"])
     tooltip = [
         ("name", "device", ""), ("who", "timed by", ""), ("networks", "networks", "d"), ("share", "median", ".0%"),
         ("tenth", "a tenth has less", ".0%"), ("nine_tenths", "a tenth has more", ".0%"),
