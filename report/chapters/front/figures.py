@@ -24,7 +24,8 @@ def overview(paper: Paper) -> alt.ConcatChart:
     if best:
         rows = best.of_usual_size
         rows = rows.assign(intensity=rows.flop / rows.layers_byte)
-        panels.append(_panel(rows, best.roof, f"{short_name(best.device)}, {best.computed}, timed by others"))
+        who = rows.source.mode()[0].split("_")[0]
+        panels.append(_panel(rows, best.roof, f"{short_name(best.device)}, {best.computed}, timed by {who}"))
     roof_here = machine.roof(BASE_PRECISION) if machine else None
     if machine and roof_here:
         cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
