@@ -294,8 +294,8 @@ def promised(paper: Paper, machine: Machine) -> tuple[float | None, str]:
 
 
 def _hand(paper: Paper) -> Hand:
-    source = source_of("machines/*/roofs.csv", "fp32", "roofs")
     machine = paper.at_hand
+    source = source_of(f"machines/{machine.folder if machine else '*'}/roofs.csv", "fp32", "roofs")
     rows = [] if machine is None else list(each(matching(machine.roofs, precision=BASE_PRECISION)))
     if machine is None or not rows:
         return sourced(replace(missing(Hand), machine=Name(machine.name if machine else None)), source)
