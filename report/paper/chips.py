@@ -75,6 +75,11 @@ def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     return chips[pd.Series([wanted in chip_names(row) for row in each(chips)], chips.index, dtype=bool)]
 
 
+def chip_named(chips: pd.DataFrame, name: str) -> str | None:
+    """Return the chip that a machine reports by this name; None if the table lacks it."""
+    return next(iter(datasheet(chips, name).chip), None)
+
+
 def roof_of(chips: pd.DataFrame, name: str | None) -> Roof | None:
     """Return a chip's datasheet roof; None if ``chips`` lacks it."""
     rows = chips[chips.chip == name]

@@ -285,6 +285,11 @@ def share(rows: pd.DataFrame, bound: str) -> Value:
     return typical(rows[bound] / rows.latency_s, rows.model, "%")
 
 
+def timed_by(rows: pd.DataFrame) -> str:
+    """Return who timed most of these rows, by the first word of the source."""
+    return str(rows.source.mode()[0]).split("_")[0]
+
+
 @cache
 def steps(published: Published) -> list[pd.DataFrame]:
     """Return eager timings of the two pairs of GPUs with the most common networks; lower peaks come first."""

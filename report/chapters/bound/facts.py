@@ -11,8 +11,8 @@ from measure.domain.words import INFERENCE, PRODUCT_KINDS
 from report.facts import Facts, missing, sourced
 from report.options import gpu_command
 from report.paper import BASE_PRECISION, Paper, published
-from report.paper.cells import layered_s
-from report.paper.chips import datasheet, roof_of, short_name
+from report.paper.cells import layered_s, operator_bounds
+from report.paper.chips import chip_named, roof_of, short_name
 from report.paper.frames import matching
 from report.paper.published import COMPILED, BestTimed, name_in, network_name, share, typical
 from report.stats.value import NOTHING, Name, Source, Value, count_of, exact, extremes, median_of
@@ -171,6 +171,7 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     )  # fmt: skip
 
 
+@cache
 def own_shares(paper: Paper) -> pd.DataFrame:
     """Return one row per network, own GPU and precision: the ``share`` of the datasheet's roof layer by layer.
 
@@ -178,7 +179,7 @@ def own_shares(paper: Paper) -> pd.DataFrame:
     """
     found = []
     for machine in paper.undisturbed.machines:
-        roof = roof_of(paper.chips, next(iter(datasheet(paper.chips, machine.environment.name).chip), None))
+        roof = roof_of(paper.chips, chip_named(paper.chips, machine.environment.name))
         if machine.chip_kind != "gpu" or roof is None:
             continue
         cells = matching(machine.cells, status="ok")
@@ -210,7 +211,7 @@ def everywhere(paper: Paper) -> pd.DataFrame:
     timed them, on ``batch`` inputs, the median. A processor is under its measured roof, others under datasheets.
     """
     sets: list[tuple[str, str, float, str, str, pd.Series]] = [
-        (each.device, each.computed, each.rows.batch.median(), each.rows.source.mode()[0].split("_")[0], "",
+        (each.device, each.computed, each.rows.batch.median(), published.timed_by(each.rows), "",
          published.of_networks(each.rows.layers_s / each.rows.latency_s, each.rows.model))
         for each in published.by_device(paper.published)
     ]  # fmt: skip
@@ -293,12 +294,12 @@ def _by_kind(paper: Paper, best: BestTimed | None) -> ByKind:
     if best is None or rows.empty:
         return missing(ByKind)
     rows = rows[rows.batch == rows.groupby("model").batch.transform("max")]
-    roof, calls = best.roof, rows.calls.astype(float)
-    rows = rows.assign(flop=calls * rows.flop, byte=calls * rows.byte)
-    rows = rows.assign(least_s=roof.least_s(rows.flop, rows.byte))
-    kinds = rows.groupby(["model", "layer_kind"])[["flop", "byte"]].sum().astype(float)
-    by_kind = roof.least_s(kinds.flop, kinds.byte).groupby("model").sum()
-    ratios = (by_kind / rows.groupby("model").least_s.sum()).rename(model_name)
+    calls = rows.calls.astype(float)
+    sums = rows.assign(flop=calls * rows.flop, byte=calls * rows.byte)
+    kinds = sums.groupby(["model", "layer_kind"])[["flop", "byte"]].sum().astype(float)
+    by_kind = best.roof.least_s(kinds.flop, kinds.byte).groupby("model").sum()
+    by_operator = operator_bounds(rows, "bf16", best.roof).set_index("model").bound_s
+    ratios = (by_kind / by_operator).rename(model_name)
     least, _ = extremes(ratios, "%", fewest=2)
     return ByKind(count_of(len(ratios), "networks"), median_of(ratios, "%", "networks"), least)
 

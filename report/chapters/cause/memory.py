@@ -16,7 +16,7 @@ from report.facts import Facts, missing, sourced
 from report.options import gpu_command, measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import layered_s
-from report.paper.chips import datasheet, roof_of, short_name
+from report.paper.chips import chip_named, roof_of, short_name
 from report.paper.frames import matching
 from report.paper.roofs import with_cache
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
@@ -92,7 +92,7 @@ def memories(paper: Paper) -> Memories | None:
     """Return the first two measured GPUs with equal peaks but different bandwidths in their datasheets."""
     cards = []
     for machine in paper.machines:
-        chip = next(iter(datasheet(paper.chips, machine.environment.name).chip), None)
+        chip = chip_named(paper.chips, machine.environment.name)
         roof = roof_of(paper.chips, chip)
         if chip and roof and machine.chip_kind == "gpu":
             cards.append(Card(machine, chip, with_cache(roof, machine.caches, machine.levels)))

@@ -24,8 +24,8 @@ def overview(paper: Paper) -> alt.ConcatChart:
     if best:
         rows = best.of_usual_size
         rows = rows.assign(intensity=rows.flop / rows.layers_byte)
-        who = rows.source.mode()[0].split("_")[0]
-        panels.append(_panel(rows, best.roof, f"{short_name(best.device)}, {best.computed}, timed by {who}"))
+        title = f"{short_name(best.device)}, {best.computed}, timed by {published.timed_by(rows)}"
+        panels.append(_panel(rows, best.roof, title))
     roof_here = machine.roof(BASE_PRECISION) if machine else None
     if machine and roof_here:
         cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)

@@ -7,7 +7,7 @@ from report import display
 from report.chapters.puzzle.facts import BY_BYTES, compared
 from report.charts import theme
 from report.charts.annotations import ONCE, tips
-from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape
+from report.charts.axes import Categories, LogAxis, by_color, by_shape
 from report.paper import Paper
 from report.paper.published import SOURCE
 
@@ -37,7 +37,6 @@ def life(_paper: Paper) -> alt.ConcatChart:
                 for lane, at, time in zip(LANES, starts, times, strict=True)
             ]
         y = Categories.steps(LANES, 22, shown=not panels)
-        x = LinearAxis(low=0, high=END, pixels=theme.plot_width(3, left=70), title="time")
         base = alt.Chart(pd.DataFrame(rows))
         places = {"x": alt.X("from:Q", axis=alt.Axis(title="time →", labels=False, ticks=False, grid=False)).scale(
             domain=[0, END]), "y": y("lane")}  # fmt: skip
@@ -46,7 +45,7 @@ def life(_paper: Paper) -> alt.ConcatChart:
             base.mark_text(color=theme.PAPER, fontWeight="bold").encode(
                 x=alt.X("middle:Q").scale(domain=[0, END]), y=y("lane"), text="operator:N"
             ),
-            width=x.pixels, height=y.pixels, title=title,
+            width=theme.plot_width(3, left=70), height=y.pixels, title=title,
         ))  # fmt: skip
     description = "Three operators in time: host, arithmetic and memory of networks that wait for one of them each."
     return alt.concat(*panels, columns=3, name="puzzle-life", description=description)
