@@ -1,55 +1,166 @@
-"""A model of latencies: a sum of terms with fitted coefficients, which overlaps with the launches of a host."""
+"""A model of latencies: a sum of terms with fitted coefficients, which overlaps with the launches of a host.
+
+The logarithm of a coefficient is a sum over levels: that of a pool, of the options that a model ran with, of a chip's
+die, and of each source's timings. Each level is spread around 0, so that few rows say little and many decide
+(A. Gelman and J. Hill, Data Analysis Using Regression and Multilevel/Hierarchical Models, 2006, chapter 12).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from measure.predicting.prediction_terms import Numbers
-from measure.predicting.records import HOST_MEMORY, LAUNCHES, TERMS, UNFUSED
+from measure.predicting.records import DIE, HOST_MEMORY, LAUNCHES, OPTION, POOL, TERMS, UNFUSED
 
-TURNS = 15  # the factors and the weights of outliers settle within this many rounds
 TUNING = 1.345  # Huber's constant: 95 % of the efficiency of least squares if the errors are normal
 TINY = 1e-12
+STEPS, SETTLED = 40, 1e-5  # a fit ends when a step improves it by less than this part
 
-# Standard deviations of logarithms, chosen on devices left out. DEVICE and HOST: the time of a device and of its host's
-# launches over the expected one. OF_POOL and OF_DEVICE: each coefficient of a pool and of a device besides. NOISE: one
-# time
-DEVICE, HOST, OF_POOL, OF_DEVICE, NOISE = 0.5, 0.6, 0.6, 0.3, 0.08
+# Standard deviations of logarithms, chosen on devices left out (docs/prediction.md says what each gained): of the
+# factor that all coefficients of a label share, and of each coefficient besides. TIMINGS: of one source on one device.
+# HOST: the time of a host's launches over the expected one. NOISE: one time
+TIMINGS = "timings"
+SPREADS = {POOL: (0.5, 0.6), OPTION: (0.2, 0.2), DIE: (0.4, 0.25), TIMINGS: (0.2, 0.1)}
+HOST, NOISE = 0.6, 0.08
 
-# The expectation without measurements, ``(terms,)``: layers run at their roofs; compilers would save a third of the
-# traffic of the layers that they fuse; an operator takes 3 µs to launch, and a host moves 10 GB/s
+# The expectation without measurements, ``(terms,)``: layers run at their roofs; an operator takes 3 µs to launch, and a
+# host moves 10 GB/s
 AT_THE_ROOF = np.array([{UNFUSED: 0.3, LAUNCHES: 3.0, HOST_MEMORY: 0.1}.get(term, 1.0) for term in TERMS])
 
 
 def likely(coefficients: Numbers, terms: Numbers, launch_s: Numbers) -> Numbers:
     """Return the likely latencies (s) ``(rows,)`` of ``terms`` ``(rows, terms)`` and of a host's launches ``(rows,)``.
 
-    A host launches while the device works, and neither hides the other wholly: their squares add up.
+    ``coefficients`` are ``(terms,)`` or ``(rows, terms)``. A host launches while the device works, and neither hides
+    the other wholly: their squares add up.
     """
-    return np.hypot(np.maximum(terms @ coefficients, TINY), launch_s)
+    return np.hypot(np.maximum((terms * coefficients).sum(axis=-1), TINY), launch_s)
+
+
+class Level(NamedTuple):
+    """A label per row, None for a row that the level does not touch, and the spreads of its coefficients."""
+
+    name: str
+    labels: Sequence[str | None]
+    together: float
+    each: float
+
+
+Effects = dict[tuple[str, str], Numbers]  # logarithms of factors ``(terms,)`` by level and label
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """The parameters of a level from ``start`` on: ``(labels, terms)``; a row has the label at its place, or -1."""
+
+    name: str
+    labels: Sequence[str]
+    places: Numbers
+    start: int
+    precision: Numbers
+
+    @classmethod
+    def of(cls, level: Level, start: int, terms: int) -> "_Block":
+        labels = list(dict.fromkeys(label for label in level.labels if label is not None))
+        place = {label: at for at, label in enumerate(labels)}
+        places = np.array([-1 if label is None else place[label] for label in level.labels], int)
+        covariance = np.diag(np.full(terms, level.each**2)) + level.together**2
+        return cls(level.name, labels, places, start, NOISE**2 * np.linalg.inv(covariance))
+
+    def columns(self, terms: int) -> tuple[Numbers, Numbers]:
+        """Return the rows with a label, and the columns of their parameters ``(rows, terms)``."""
+        rows = np.flatnonzero(self.places >= 0)
+        return rows, self.start + self.places[rows, None] * terms + np.arange(terms)
+
+
+def fit_levels(
+    terms: Numbers, launch_s: Numbers, times: Numbers, levels: Sequence[Level], weights: Numbers | float = 1.0,
+    expected: Numbers = AT_THE_ROOF, first: Mapping[tuple[str, str], Numbers] | None = None,
+) -> Effects:  # fmt: skip
+    """Return the likeliest effects of ``levels`` on the ``expected`` coefficients, given ``times`` ``(rows,)`` (s).
+
+    ``first`` are effects to start from. Gauss-Newton steps in logarithms, with less weight on outliers (P. J. Huber,
+    Robust Estimation of a Location Parameter, Annals of Mathematical Statistics 35 (1964), 73-101); a step is halved
+    until it improves the fit.
+    """
+    width, blocks, start = terms.shape[1], [], 0
+    for level in levels:
+        blocks.append(_Block.of(level, start, width))
+        start += len(blocks[-1].labels) * width
+    logs = np.zeros(start)
+    for block, label, place in _places(blocks, width):
+        if first and (block.name, label) in first:
+            logs[place] = first[block.name, label]
+    found, _ = _settle(expected * terms, launch_s, times, blocks, logs, weights, has_own_host=False)
+    return {(block.name, label): found[place] for block, label, place in _places(blocks, width)}
+
+
+def _places(blocks: Sequence[_Block], width: int) -> Iterator[tuple[_Block, str, slice]]:
+    for block in blocks:
+        for at, label in enumerate(block.labels):
+            yield block, label, slice(block.start + at * width, block.start + (at + 1) * width)
 
 
 def fit(
-    expected: Numbers, terms: Numbers, launch_s: Numbers, times: Numbers, spread: float = OF_DEVICE,
-    weights: Numbers | float = 1.0, has_own_host: bool = False,
+    expected: Numbers, terms: Numbers, launch_s: Numbers, times: Numbers,
+    spreads: tuple[float, float] = SPREADS[DIE], has_own_host: bool = False,
 ) -> tuple[Numbers, float]:  # fmt: skip
     """Return the coefficients ``(terms,)`` that make ``likely`` give ``times`` ``(rows,)`` (s), and a launch factor.
 
-    The factor is 1 unless the rows have a host of their own. Both are the likeliest, given that coefficients are spread
-    around the ``expected`` ones, together and by ``spread`` each: one row shows a common factor, many show each
-    coefficient. Gauss-Newton steps in logarithms, with less weight on outliers (P. J. Huber, Robust Estimation of a
-    Location Parameter, Annals of Mathematical Statistics 35 (1964), 73-101).
+    The factor is 1 unless the rows have a host of their own. Coefficients are spread around the ``expected`` ones: one
+    row shows a common factor, many show each coefficient.
     """
-    count = len(expected)
-    covariance = np.diag([*np.full(count, spread**2), HOST**2])
-    covariance[:count, :count] += DEVICE**2
-    precision = NOISE**2 * np.linalg.inv(covariance)
-    logs = np.zeros(count + 1)
-    for _ in range(TURNS):
-        parts, host_s = terms * expected * np.exp(logs[:count]), np.exp(logs[count]) * launch_s
+    block = _Block.of(Level("", [""] * len(times), *spreads), 0, terms.shape[1])
+    logs = np.zeros(terms.shape[1])
+    found, host = _settle(expected * terms, launch_s, times, [block], logs, 1.0, has_own_host)
+    return expected * np.exp(found), float(np.exp(host))
+
+
+def _settle(
+    terms: Numbers, launch_s: Numbers, times: Numbers, blocks: Sequence[_Block], logs: Numbers,
+    weights: Numbers | float, has_own_host: bool,
+) -> tuple[Numbers, float]:  # fmt: skip
+    """Return the logarithms of all parameters and of the host's factor, from the first ones on."""
+    (rows, width), size = terms.shape, len(logs)
+    columns = [block.columns(width) for block in blocks]
+    penalty = np.zeros((size + 1, size + 1))
+    for block, _, place in _places(blocks, width):
+        penalty[place, place] = block.precision
+    penalty[size, size] = NOISE**2 / HOST**2 if has_own_host else 1.0
+    limit = TUNING * NOISE
+
+    def tried(logs: Numbers) -> tuple[Numbers, Numbers, Numbers, float]:
+        """Return slopes of all terms and of the host ``(rows, terms + 1)``, errors, their weights, and the misfit."""
+        of_rows = np.zeros((rows, width))
+        for each, place in columns:
+            of_rows[each] += logs[place]
+        parts, host_s = terms * np.exp(np.clip(of_rows, -20, 20)), np.exp(logs[size]) * launch_s
         device_s = np.maximum(parts.sum(axis=1), TINY)
         found = np.hypot(device_s, host_s)
         errors = np.log(times / found)
         slopes = np.column_stack([parts * device_s[:, None], host_s**2 * has_own_host]) / found[:, None] ** 2
-        weighted = slopes * (weights * np.minimum(1.0, TUNING * NOISE / np.maximum(np.abs(errors), TINY)))[:, None]
-        step = np.linalg.solve(weighted.T @ slopes + precision, weighted.T @ errors - precision @ logs)
-        logs = logs + np.clip(step, -1.0, 1.0)
-    return expected * np.exp(logs[:count]), float(np.exp(logs[count]))
+        size_of = np.abs(errors)
+        misfits = np.where(size_of <= limit, errors**2 / 2, limit * (size_of - limit / 2))
+        misfit = float((weights * misfits).sum() + logs @ penalty @ logs / 2)
+        return slopes, errors, weights * np.minimum(1.0, limit / np.maximum(size_of, TINY)), misfit
+
+    logs = np.append(logs, 0.0)
+    now = tried(logs)
+    for _ in range(STEPS):
+        slopes, errors, of_rows, misfit = now
+        jacobian = np.zeros((rows, size + 1))
+        for each, place in columns:
+            jacobian[each[:, None], place] += slopes[each, :width]
+        jacobian[:, size] = slopes[:, width]
+        weighted = jacobian * of_rows[:, None]
+        step = np.linalg.solve(weighted.T @ jacobian + penalty, weighted.T @ errors - penalty @ logs)
+        while (now := tried(logs + step))[3] > misfit and np.abs(step).max() > SETTLED:
+            step = step / 2
+        if now[3] > misfit:
+            break
+        logs = logs + step
+        if misfit - now[3] <= SETTLED * misfit:
+            break
+    return logs[:size], float(logs[size])

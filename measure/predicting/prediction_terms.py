@@ -26,7 +26,7 @@ MATRICES = [PLACE[kind] for kind in ("linear", "attention", "experts", "recurren
 PRODUCTS = [CONVOLUTION, DEPTHWISE_PLACE, *MATRICES, PLACE["embedding"]]  # they read parameters
 FUSED = [PLACE[kind] for kind in ("normalisation", "activation", "other")]  # compilers fuse these into their neighbours
 MICROSECOND, NANOSECOND = 1e-6, 1e-9
-COMPILED_LAUNCHES = 0.3  # kernels that a compiled network launches, over the operators of eager mode
+COMPILED_LAUNCHES = 0.7  # kernels that a compiled network launches, over the operators of eager mode
 DECODING_FLOP = 32  # FLOP per byte of parameters; below it, reading the parameters takes most time on any chip
 DEPTHWISE_SHARE = 0.01  # of the FLOP: a network with more counts as one of depthwise convolutions
 SERVING = "tokens"  # a GPU that serves language models, by a program that launches with little delay
@@ -141,15 +141,20 @@ class CallWork:
 
 @dataclass(frozen=True, eq=False)
 class PredictedDevice:
-    """A chip or a machine: its roof with a bandwidth, and its memory (B), None if unknown."""
+    """A chip or a machine: its roof with a bandwidth, its memory (B), None if unknown, and its die, if known."""
 
     name: str
     chip_kind: str
     roof: Roof
     memory_byte: float | None = None
+    die: str = ""
 
-    def layer_roof(self, precision: str, serves: bool = False) -> LayerRoof | None:
-        """Return the roof at a precision; None without a rate at it. torch runs fp32 convolutions in TF32 if it can.
+    @property
+    def has_tf32(self) -> bool:
+        return TF32 in self.roof.flop_per_s
+
+    def layer_roof(self, precision: str, serves: bool = False, tf32: bool = False) -> LayerRoof | None:
+        """Return the roof at a precision; None without a rate at it. With ``tf32``, convolutions at fp32 are in TF32.
 
         A program that ``serves`` language models at fp16 accumulates in fp16. Tensor cores do that at half their int8
         rate, even if they are slower with fp32 accumulation.
@@ -160,8 +165,8 @@ class PredictedDevice:
         peak, rates = roofline.peak_flop_per_s, self.roof.flop_per_s
         if serves and precision == "fp16":
             peak = max(peak, rates.get("int8", 0.0) / 2)
-        tf32 = rates.get(TF32, peak) if precision == FULL_PRECISION else peak
-        return LayerRoof(peak, roofline.bandwidth_byte_per_s, max(tf32, peak))
+        convolutions = rates.get(TF32, peak) if tf32 and precision == FULL_PRECISION else peak
+        return LayerRoof(peak, roofline.bandwidth_byte_per_s, max(convolutions, peak))
 
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
@@ -170,7 +175,7 @@ def of_chips(data: Path) -> dict[str, PredictedDevice]:
     for chip in {rows[0].chip for rows in by_name.values()}:
         rows = by_name[fold_name(chip)]
         memory_byte = max((row.memory_byte for row in rows if row.memory_byte), default=None)
-        devices[chip] = PredictedDevice(chip, rows[0].chip_kind, datasheet_roof(rows), memory_byte)
+        devices[chip] = PredictedDevice(chip, rows[0].chip_kind, datasheet_roof(rows), memory_byte, rows[0].die)
     return {name: devices[rows[0].chip] for name, rows in by_name.items()}
 
 

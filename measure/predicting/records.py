@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-from measure.domain.schema import NUMBER, Column, one_of, table
+from measure.domain.schema import NUMBER, Column, one_of, some_of, table
 from measure.domain.words import FULL_PRECISION, INFERENCE, STEP, stored_as
 
 # The terms of the device's time, which is their sum; ``docs/prediction.md`` defines them
@@ -11,6 +11,13 @@ ARITHMETIC = "convolution arithmetic", "depthwise arithmetic", "dense arithmetic
 MEMORY = PRODUCT, OTHER, UNFUSED = "product memory", "other memory", "unfused memory"
 LAUNCHES, HOST_MEMORY = "launches", "host memory"
 TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, HOST_MEMORY)
+
+# The levels of a coefficient: of all devices of a kind, of the options that a model ran with, and of one die
+LEVELS = POOL, OPTION, DIE = "pool", "option", "die"
+# How a model ran, if otherwise than in eager mode, at one precision, without cudnn.benchmark and with contiguous
+# tensors. tf32: convolutions at fp32 in TF32, as torch has it
+COMPILED = "torch.compile"
+OPTIONS = AUTOCAST, BENCHMARK, CHANNELS_LAST, TF32_CONVOLUTIONS = "autocast", "benchmark", "channels_last", "tf32"
 
 # The held-out data that a fit predicts
 BY_FAMILY, BY_DEVICE, BY_BOTH, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (
@@ -35,7 +42,6 @@ POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip", "tok
 HALF = "16 bits"  # the precision of a pool of fp16 and bf16, which chips compute alike
 HERE = "measured"  # the source of this program's timings
 COUNTED = "prediction/counted"  # the folder of counts that no paper shows
-ANY = "any"  # the precision of a host, because it launches alike at all precisions
 
 
 class Setting(NamedTuple):
@@ -47,6 +53,7 @@ class Setting(NamedTuple):
     precision: str
     variant: str
     phase: str
+    options: str = ""  # of OPTIONS, joined by ``;``
 
 
 def pool_of(chip_kind: str, precision: str, phase: str) -> Setting:
@@ -59,9 +66,9 @@ def batch_class(batch: int) -> str:
     return next(name for name, (least, most) in BATCH_CLASSES.items() if least <= batch <= most)
 
 
-def release(setting: Setting) -> tuple[int, ...]:
-    """Return the version of a setting's software as numbers that sort: 2.9.1 before 2.14."""
-    return tuple(int(part) for part in setting.software.split("+")[0].split(".") if part.isdigit())
+def release(software: str) -> tuple[int, ...]:
+    """Return a version as numbers that sort: 2.9.1 before 2.14."""
+    return tuple(int(part) for part in software.split("+")[0].split(".") if part.isdigit())
 
 
 @dataclass(frozen=True)
@@ -74,19 +81,35 @@ class OfSetting:
     precision: Annotated[str, "the precision; for a pool `fp32`, or `16 bits` for fp16 and bf16"]
     variant: Annotated[str, Column("how the model is run; empty for a pool: eager and compiled", empty="")]
     phase: Annotated[str, Column("a forward pass, or a whole training step", form=one_of((INFERENCE, STEP)))]
+    options: Annotated[str, Column("what else the model ran with", form=some_of(OPTIONS, ";"), empty="")]
 
     @property
     def setting(self) -> Setting:
         return Setting(*(getattr(self, name) for name in Setting._fields))
 
 
-@table("prediction/coefficients.csv", key=(*Setting._fields, "term"))
-class Coefficient(OfSetting):
-    """The coefficient of a term in a setting; of a machine's ``launches``, the time of its host (µs) an operator."""
+@table("prediction/coefficients.csv", key=("device", "precision", "phase", "level", "label", "term"))
+class Coefficient:
+    """The coefficient of a term in a pool, or a factor on it: of an option that a model ran with, or of a die."""
 
+    device: Annotated[str, "the pool: `any GPU` is all timed GPUs"]
+    precision: Annotated[str, "the precision of the pool: `fp32`, or `16 bits` for fp16 and bf16"]
+    phase: Annotated[str, Column("a forward pass, or a whole training step", form=one_of((INFERENCE, STEP)))]
+    level: Annotated[str, Column("what the value belongs to", form=one_of(LEVELS))]
+    label: Annotated[str, Column("the option; the die, or a chip or machine without one", empty="")]
     term: Annotated[str, Column("a term of `docs/prediction.md`", form=one_of(TERMS))]
     models: Annotated[int, Column("the number of timed models", NUMBER)]
-    value: Annotated[float, Column("the coefficient", NUMBER)]
+    value: Annotated[float, Column("the coefficient of a pool, or the factor on it", NUMBER)]
+
+
+@table("prediction/hosts.csv", key=("machine", "phase"))
+class HostCost:
+    """The time that a machine's host takes to launch an operator on its GPU."""
+
+    machine: Annotated[str, "the folder in `data/machines`"]
+    phase: Annotated[str, Column("a forward pass, or a whole training step", form=one_of((INFERENCE, STEP)))]
+    software: Annotated[str, Column("the version of torch", empty="")]
+    launch_us: Annotated[float, Column("the time of an operator", "µs", least=0)]
 
 
 @table("prediction/networks.csv", key=("device", "precision", "phase", "network"))

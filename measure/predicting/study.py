@@ -1,4 +1,4 @@
-"""Fit settings and pools of timed calls, and check each fit on calls that it leaves out.
+"""Fit pools of timed calls, and check each fit on calls that it leaves out.
 
 Timed calls are frames with one row per call: the ``TERMS`` and ``launch_s`` (s), ``latency_s``, the times of the
 simpler estimates (``BASELINES``), and the columns that group them. Checked rows also have ``left_out``, ``method`` and
@@ -12,10 +12,24 @@ import numpy as np
 import pandas as pd
 
 from measure.predicting import records as tables
-from measure.predicting.model import AT_THE_ROOF, OF_POOL, fit, likely
-from measure.predicting.prediction_terms import SERVING, Numbers
-from measure.predicting.records import ALL, METHODS, OURS, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
-from measure.predicting.timings import COMPILED, Costs, TimedCall, hosts_of
+from measure.predicting.model import AT_THE_ROOF, SPREADS, TIMINGS, Effects, Level, fit, fit_levels, likely
+from measure.predicting.prediction_terms import Numbers
+from measure.predicting.records import (
+    ALL,
+    COMPILED,
+    DIE,
+    METHODS,
+    OPTION,
+    OPTIONS,
+    OURS,
+    POOL,
+    TERMS,
+    Coefficient,
+    NetworkFactor,
+    PredictionError,
+    Setting,
+)
+from measure.predicting.timings import Costs, TimedCall, host_costs, hosts_of
 
 FOLDS, SEED = 10, 22  # families or models are left out a tenth at a time, shuffled by the seed
 # Known times are of the first one or five of these that were timed on a device
@@ -43,7 +57,7 @@ def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
 
     Pools are of datasheets, so they leave out the row of a measured GPU under its machine's name.
     """
-    rows, reference = [], hosts_of(costs.items())
+    rows, reference = [], hosts_of(host_costs(costs))
     for call in calls:
         setting, work, roof = call.setting, call.work, call.roof
         usual_us = reference["", setting.phase]
@@ -57,9 +71,16 @@ def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
             "batches": tables.batch_class(work.batch), "sort": work.sort, "network": work.network,
             "family": work.family or work.network, "device": setting.device, "setting": setting,
             "pool": tables.pool_of(call.chip_kind, setting.precision, setting.phase), "kind": call.chip_kind,
+            "options": options_of(setting.variant, setting.options),
+            "die": call.die, "timings": "|".join(setting[:3]),
             "in_pool": setting.device != call.machine or call.chip_kind != "gpu",
         })  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def options_of(variant: str, options: str) -> tuple[str, ...]:
+    """Return what a setting ran with, its compiler too: the labels of its effects."""
+    return tuple(option for option in (COMPILED, *OPTIONS) if option in (variant, *options.split(";")))
 
 
 def grouped(rows: pd.DataFrame, by: Any) -> dict[Any, pd.DataFrame]:
@@ -72,36 +93,63 @@ def study(
 ) -> tuple[list[Coefficient], list[NetworkFactor], list[PredictionError]]:
     """Fit and check everything. ``say`` gets the name of each fit."""
     rows = rows_of(calls, costs)
-    pooled, fitted = rows[rows.in_pool], rows[~rows.device.isin(ASIDE)]
-    coefficients = [
-        Coefficient(*setting, tables.LAUNCHES, 1, host_us)
-        for setting, host_us in costs.items()
-        if setting.source == tables.HERE
-    ]
+    coefficients: list[Coefficient] = []
     networks: list[NetworkFactor] = []
     errors: list[PredictionError] = []
-    pools: dict[Setting, Numbers] = {}
-    factors: dict[Setting, dict[str, float]] = {}
-    groups: dict[Setting, pd.DataFrame] = grouped(fitted[fitted.in_pool], "pool")
-    groups |= grouped(fitted[fitted.kind != SERVING], "setting")
-    for setting, timed in groups.items():
-        say(", ".join(filter(None, setting)))
-        models, pool, checks = timed.network.nunique(), timed.pool.iloc[0], []
-        if setting == pool:
-            found = pools[pool] = fit_pool(timed)
-            factors[pool] = network_factors(timed, found)
-            networks += [NetworkFactor(pool.device, pool.precision, pool.phase, *of) for of in factors[pool].items()]
-            checks = list(check_pool(pooled[pooled.pool == pool]))
-        else:
-            of_pool = pools.get(pool, AT_THE_ROOF)
-            found, _ = fit(of_pool, *parts(scaled(timed, factors.get(pool, {}))))
-            if models >= tables.SOME:
-                others = fitted[fitted.in_pool & (fitted.pool == pool) & (fitted.device != setting.device)]
-                checks = list(check_setting(of_pool, scaled(timed, network_factors(others, of_pool)), timed))
-        if checks:
-            errors += errors_of(setting, pd.concat(checks))
-        coefficients += [Coefficient(*setting, term, models, value) for term, value in zip(TERMS, found, strict=True)]
+    for pool, timed in grouped(rows, "pool").items():
+        fitted = timed[timed.in_pool & ~timed.device.isin(ASIDE)]
+        if fitted.empty:
+            continue
+        say(", ".join(filter(None, pool)))
+        effects = fit_pool(fitted)
+        coefficients += coefficients_of(pool, effects, fitted)
+        factors = network_factors(fitted, effects)
+        networks += [NetworkFactor(pool.device, pool.precision, pool.phase, *each) for each in factors.items()]
+        checks = [*check_devices(timed[timed.in_pool], effects), *check_families(fitted, effects)]
+        errors += errors_of(pool, pd.concat(checks))
+        # A GPU under the roof that was measured on it is compared with its chip, and is in no pool
+        for name, own in grouped(timed[~timed.in_pool], "device").items():
+            say(name)
+            others = fitted[fitted.die != dict(zip(timed.device, timed.die, strict=True))[name]]
+            coefficients += own_coefficients(pool, effects, scaled(own, factors))
+            checks = list(check_machine(effects, scaled(own, network_factors(others, effects)), own))
+            errors += [error for setting, part in settings_of(checks) for error in errors_of(setting, part)]
     return coefficients, networks, errors
+
+
+def settings_of(checks: list[pd.DataFrame]) -> Iterator[tuple[Setting, pd.DataFrame]]:
+    return iter(grouped(pd.concat(checks), "setting").items()) if checks else iter(())
+
+
+def coefficients_of(pool: Setting, effects: Effects, rows: pd.DataFrame) -> Iterator[Coefficient]:
+    """Yield the rows of a pool: its coefficients, and the factors of options and dies on them."""
+    models: dict[tuple[str, str], int] = {(POOL, ""): rows.network.nunique()}
+    models |= {(DIE, die): of.network.nunique() for die, of in rows.groupby("die")}
+    for option in (COMPILED, *OPTIONS):
+        models[OPTION, option] = rows[[option in each for each in rows.options]].network.nunique()
+    for (level, label), logs in effects.items():
+        if level != TIMINGS:
+            values = np.exp(logs) * (AT_THE_ROOF if level == POOL else 1.0)
+            for term, value in zip(TERMS, values, strict=True):
+                yield Coefficient(*_name(pool), level, label, term, models[level, label], float(value))
+
+
+def own_coefficients(pool: Setting, effects: Effects, rows: pd.DataFrame) -> Iterator[Coefficient]:
+    """Yield the factors of a measured GPU under its own roof, on the coefficients of its pool and options."""
+    name = rows.device.iloc[0]
+    for term, value in zip(TERMS, own_factors(effects, rows), strict=True):
+        yield Coefficient(*_name(pool), DIE, name, term, rows.network.nunique(), float(value))
+
+
+def own_factors(effects: Effects, rows: pd.DataFrame) -> Numbers:
+    """Return the factors ``(terms,)`` of one device on the coefficients that pool and options give its rows."""
+    terms, launch_s, times = parts(rows)
+    expected = coefficients_at(effects, rows, dies=False)
+    return fit(np.ones(len(TERMS)), terms * expected, launch_s, times)[0]
+
+
+def _name(pool: Setting) -> tuple[str, str, str]:
+    return pool.device, pool.precision, pool.phase
 
 
 def parts(rows: pd.DataFrame) -> tuple[Numbers, Numbers, Numbers]:
@@ -115,8 +163,29 @@ def weights(rows: pd.DataFrame) -> Numbers:
     return found / found.mean()
 
 
-def fit_pool(rows: pd.DataFrame) -> Numbers:
-    return fit(AT_THE_ROOF, *parts(rows), OF_POOL, weights(rows))[0]
+def fit_pool(rows: pd.DataFrame, first: Effects | None = None) -> Effects:
+    """Fit the levels of a pool, from the effects of other rows on if given."""
+    labels: list[tuple[str, list[str | None]]] = [(POOL, [""] * len(rows)), (DIE, list(rows.die))]
+    labels += [
+        (OPTION, [option if option in each else None for each in rows.options]) for option in (COMPILED, *OPTIONS)
+    ]
+    labels.append((TIMINGS, list(rows.timings)))
+    levels = [
+        Level(name, of_rows, *SPREADS[name]) for name, of_rows in labels if any(each is not None for each in of_rows)
+    ]
+    return fit_levels(*parts(rows), levels, weights(rows), first=first)
+
+
+def coefficients_at(effects: Effects, rows: pd.DataFrame, dies: bool = True) -> Numbers:
+    """Return the coefficients ``(rows, terms)`` of the pool, of each row's options and, with ``dies``, of its die."""
+    none = np.zeros(len(TERMS))
+
+    def logs(options: tuple[str, ...], die: str) -> Numbers:
+        of_die = effects.get((DIE, die), none) if dies else none
+        return effects[POOL, ""] + of_die + sum((effects.get((OPTION, each), none) for each in options), none)
+
+    found = {key: logs(*key) for key in set(zip(rows.options, rows.die, strict=True))}
+    return AT_THE_ROOF * np.exp([found[key] for key in zip(rows.options, rows.die, strict=True)])
 
 
 def scaled(rows: pd.DataFrame, factors: dict[str, float]) -> pd.DataFrame:
@@ -124,15 +193,17 @@ def scaled(rows: pd.DataFrame, factors: dict[str, float]) -> pd.DataFrame:
     return rows.assign(**rows[[*TERMS]].mul(rows.network.map(factors).fillna(1.0), axis=0))
 
 
-def network_factors(rows: pd.DataFrame, of_pool: Numbers) -> dict[str, float]:
+def network_factors(rows: pd.DataFrame, effects: Effects) -> dict[str, float]:
     """Return each network's factor on the device's part of its times on GPUs: the median of all devices, drawn to 1.
 
     A device counts once, relative to the median of its networks. Times that launches hide do not count.
     """
     rows = rows[rows.kind == "gpu"]  # too few CPUs and systems on a chip were timed
+    if rows.empty:
+        return {}
     terms, launch_s, times = parts(rows)
     device_s = np.sqrt(np.maximum(times**2 - launch_s**2, (SEEN * times) ** 2))
-    off = rows.assign(off=np.log(device_s / likely(of_pool, terms, np.zeros(len(rows)))))
+    off = rows.assign(off=np.log(device_s / likely(coefficients_at(effects, rows), terms, np.zeros(len(rows)))))
     off = off[device_s > SEEN * times]
     usual = off.groupby("device").off.median()
     by_network = off.groupby(["device", "network"], sort=False).off.median().sub(usual, level="device")
@@ -160,18 +231,34 @@ def check(
         yield rows.assign(left_out=left_out, method=method, ratio=rows.latency_s / likely_s)
 
 
-def check_setting(of_pool: Numbers, scaled_rows: pd.DataFrame, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Yield the checks of one setting's own fit: a tenth of the families at a time, predicted from the others.
+def check_machine(effects: Effects, scaled_rows: pd.DataFrame, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the checks of a measured GPU's own factors: a tenth of the families at a time, predicted from the others.
 
     The fit takes ``scaled_rows``, with the factors that other devices give. The families left out have none.
     """
+    if rows.network.nunique() < tables.SOME:
+        return
     for out in folds(scaled_rows.family):
         if not out.all():
             others = scaled_rows[~out]
-            yield from check(tables.BY_FAMILY, fit(of_pool, *parts(others))[0], rows[out], others)
+            found = own_factors(effects, others) * coefficients_at(effects, rows[out], dies=False)
+            yield from check(tables.BY_FAMILY, found, rows[out], others)
 
 
-def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def check_families(timed: pd.DataFrame, effects: Effects) -> Iterator[pd.DataFrame]:
+    """Yield the checks of a pool without a tenth of the families at a time, on devices with many networks."""
+    many = timed.groupby("setting").network.transform("nunique") >= tables.SOME
+    for out in folds(timed.family):
+        if not out.all() and (out & many).any():
+            rows, others = timed[out & many], timed[~out]
+            found = coefficients_at(fit_pool(others, effects), rows)
+            for setting, own in grouped(rows, "setting").items():
+                yield from check(
+                    tables.BY_FAMILY, found[rows.setting == setting], own, others[others.setting == setting]
+                )
+
+
+def check_devices(timed: pd.DataFrame, effects: Effects) -> Iterator[pd.DataFrame]:
     """Yield the checks of a pool without each device, with and without some times on it.
 
     Devices set aside are in no fit.
@@ -180,13 +267,14 @@ def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
         fitted, plain = timed[~timed.device.isin([*ASIDE, name])], timed[timed.device == name]
         if fitted.empty:
             continue
-        of_pool = fit_pool(fitted)
-        on_device = scaled(plain, network_factors(fitted, of_pool))
-        yield from check(tables.PUT_ASIDE if name in ASIDE else tables.BY_DEVICE, of_pool, on_device, fitted)
+        found = effects if name in ASIDE else fit_pool(fitted, effects)
+        of_rows = coefficients_at(found, plain)
+        on_device = scaled(plain, network_factors(fitted, found))
+        yield from check(tables.PUT_ASIDE if name in ASIDE else tables.BY_DEVICE, of_rows, on_device, fitted)
         if name in ASIDE:
             continue
         if (plain.kind == "gpu").all():
-            yield from check(tables.BY_BOTH, of_pool, plain, fitted, [OURS])
+            yield from check(tables.BY_BOTH, of_rows, plain, fitted, [OURS])
         for rows in grouped(on_device, "setting").values():
             by_network = rows.drop_duplicates("network", keep="last").set_index("network", drop=False)
             timed_there = [network for network in KNOWN if network in by_network.index]
@@ -195,8 +283,9 @@ def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
                 others = rows[~rows.network.isin(seen.network)]
                 if len(seen) == count and len(others):
                     # Known times start from the reference host, because they have to find their own
-                    usual = parts(seen.assign(launch_s=seen.launch_s / seen.host))
-                    adapted, host = fit(of_pool, *usual, has_own_host=True)
+                    terms, launch_s, times = parts(seen.assign(launch_s=seen.launch_s / seen.host))
+                    of_setting = coefficients_at(found, others)
+                    adapted, host = fit(of_setting[0], terms, launch_s, times, has_own_host=True)
                     others = others.assign(launch_s=host * others.launch_s / others.host)
                     yield from check(left_out, adapted, others, seen, [OURS])
 

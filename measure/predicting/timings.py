@@ -13,7 +13,7 @@ import numpy as np
 from measure.cache import table
 from measure.cache.folders import Workloads
 from measure.domain import words
-from measure.domain.advice import CHANNELS_LAST, COMPILE
+from measure.domain.advice import COMPILE
 from measure.domain.chips import fold_name
 from measure.domain.models import DECODE, PREFILL, Size
 from measure.domain.schema import file_of
@@ -28,13 +28,26 @@ from measure.predicting.prediction_terms import (
     ExpertBytes,
     LayerRoof,
     Numbers,
+    PredictedDevice,
     of_chips,
     of_machines,
 )
-from measure.predicting.records import ANY, HERE, LANGUAGE, Setting, release
+from measure.predicting.records import (
+    AUTOCAST,
+    BENCHMARK,
+    CHANNELS_LAST,
+    COMPILED,
+    HERE,
+    LANGUAGE,
+    OPTIONS,
+    TF32_CONVOLUTIONS,
+    HostCost,
+    Setting,
+    release,
+)
 from measure.published.records import PublishedCount, PublishedKind, PublishedTiming, PublishedTokens
 
-VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # the predicted ways to run a model
+VARIANTS = EAGER, COMPILED  # the predicted ways to run a model
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
 
 
@@ -48,7 +61,8 @@ class Key(NamedTuple):
     trains: bool
 
 
-Costs = Mapping[Setting, float]  # an operator's launch (microseconds) on the host behind settings
+Host = tuple[str, str, str, str]  # a machine or another device, source and software of its timings, and the phase
+Costs = Mapping[Host, float]  # an operator's launch (microseconds) on the host behind timings
 Hosts = Mapping[tuple[str, str], float]  # the same by measured machine and phase
 STEP_LAUNCH = 1.8  # launches of published hosts in a step over a forward pass; 1.4 to 2.0 predict others alike
 HOST_US = 25.0  # of a GPU's host if no GPU was measured
@@ -71,7 +85,8 @@ class TimedCall:
     """A latency (s) of a model under a setting, and the call's work.
 
     ``machine`` is the measured machine that launched the call. It is also the setting's device. A second call has the
-    GPU's name and roof if the GPU has a datasheet. ``copied``: the time includes the input's copy.
+    GPU's name and roof if the GPU has a datasheet. ``die``: of the device, its name if unknown. ``copied``: the time
+    includes the input's copy.
     """
 
     setting: Setting
@@ -82,11 +97,12 @@ class TimedCall:
     chip_kind: str
     machine: str = ""
     copied: bool = False
+    die: str = ""
 
     @property
-    def host(self) -> Setting:
-        """The setting that all calls launched by this call's host share in this phase."""
-        return self.setting._replace(device=self.machine or self.setting.device, precision=ANY, variant="")
+    def host(self) -> Host:
+        """What all calls launched by this call's host share in this phase."""
+        return self.machine or self.setting.device, self.setting.source, self.setting.software, self.setting.phase
 
 
 def network_of(model: str) -> str:
@@ -131,14 +147,14 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
     network = "model", "input_size"
     for kind in table.read_some(file_of(PublishedKind, data), PublishedKind, network, counts):
         of_kind = sums[kind.model, kind.input_size, kind.stage]
-        of_kind[:, PLACE[kind.layer_kind]] = kind.calls, kind.flop, kind.byte, kind.further_byte
+        of_kind[:, PLACE[kind.layer_kind]] += kind.calls, kind.flop, kind.byte, kind.further_byte
     for row in table.read_some(file_of(PublishedTiming, data), PublishedTiming, network, counts):
-        if row.layout == CHANNELS_LAST:
-            continue
         count = counts[row.model, row.input_size]
         chip, variant = chips.get(fold_name(row.device)), row.compiler or EAGER
         precision = row.autocast or row.precision
-        roof = chip.layer_roof(precision) if chip and precision in words.PRECISIONS else None
+        options = _options(row, chip, precision) if chip else ""
+        tf32 = TF32_CONVOLUTIONS in options
+        roof = chip.layer_roof(precision, tf32=tf32) if chip and precision in words.PRECISIONS else None
         stages = [(row.model, row.input_size, stage) for stage in PASSES[row.phase == STEP]]
         if not (chip and roof and variant in VARIANTS and all(stage in sums for stage in stages)):
             continue
@@ -152,10 +168,22 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
             width * parameter_byte, len(stages) * width * footprint_byte, 0.0, network_of(row.model),
             count.family or "",
         )  # fmt: skip
-        setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase)
+        setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase, options)
         # A rate covers all calls; a mean of single calls includes their interruptions
         latency_s = batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
-        yield TimedCall(setting, row.model, latency_s, work, roof, chip.chip_kind, copied=row.input_copied == "yes")
+        copied, die = row.input_copied == "yes", chip.die or chip.name
+        yield TimedCall(setting, row.model, latency_s, work, roof, chip.chip_kind, copied=copied, die=die)
+
+
+def _options(row: PublishedTiming, chip: PredictedDevice, precision: str) -> str:
+    """Return what a published call ran with besides its variant. torch has TF32 convolutions at fp32 by default."""
+    ran = {
+        AUTOCAST: bool(row.autocast),
+        BENCHMARK: row.tuned == "yes",
+        CHANNELS_LAST: row.layout == CHANNELS_LAST,
+        TF32_CONVOLUTIONS: precision == words.FULL_PRECISION and chip.has_tf32,
+    }
+    return ";".join(option for option in OPTIONS if ran[option] and chip.chip_kind == "gpu")
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -165,13 +193,12 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
         chip = chips.get(fold_name(environment.name)) if device.chip_kind == "gpu" else None
         for cell, named in product(folder.cells(environment), filter(None, (device, chip))):
             roof, shape = named.layer_roof(cell.precision), cell.input_shape or shapes.get(cell.model, "")
-            if named is chip and roof and roof.convolution_flop_per_s > roof.peak_flop_per_s:
-                continue  # this program times fp32 without TF32, others with it
             work = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), cell.phase == STEP))
             variant = COMPILED if cell.variant == COMPILE else cell.variant
             if cell.latency_s is not None and roof and work and variant in VARIANTS:
                 setting = Setting(named.name, HERE, environment.torch or "", cell.precision, variant, cell.phase)
-                yield TimedCall(setting, cell.model, cell.latency_s, work, roof, device.chip_kind, folder.name)
+                latency_s, die = cell.latency_s, named.die or named.name
+                yield TimedCall(setting, cell.model, latency_s, work, roof, device.chip_kind, folder.name, die=die)
 
 
 def served(data: Path) -> Iterator[TimedCall]:
@@ -184,7 +211,7 @@ def served(data: Path) -> Iterator[TimedCall]:
             setting = Setting(chip.name, row.source, "", "fp16", row.phase, INFERENCE)
             latency_s = (row.tokens if row.phase == PREFILL else 1) / row.tokens_per_s
             work = work_of_tokens(LLAMAS[row.model], row.phase, row.tokens)
-            yield TimedCall(setting, row.model, latency_s, work, roof, SERVING)
+            yield TimedCall(setting, row.model, latency_s, work, roof, SERVING, die=chip.die or chip.name)
 
 
 def counted(*homes: Workloads) -> Counted:
@@ -277,35 +304,44 @@ def work_of_tokens(size: Size, phase: str, tokens: int) -> CallWork:
     )  # fmt: skip
 
 
-def launch_costs(calls: Iterable[TimedCall]) -> dict[Setting, float]:
+def launch_costs(calls: Iterable[TimedCall]) -> dict[Host, float]:
     """Return the time of an operator (microseconds) on the host of each GPU, by ``TimedCall.host``.
 
     On a measured machine it is the median over networks of latency over operators at the smallest batch, because the
     GPU has next to no work there. A published host takes the least over its eager forward passes, because the GPU's
     work only adds to it.
     """
-    found: dict[Setting, list[tuple[int, float]]] = defaultdict(list)
+    found: dict[Host, list[tuple[int, float]]] = defaultdict(list)
     for call in calls:
         is_second = call.machine and call.machine != call.setting.device
         if call.setting.variant == EAGER and call.chip_kind not in OWN_HOSTS and not is_second:
             found[call.host].append((call.work.batch, 1e6 * call.latency_s / call.work.calls))
     costs = {}
     for host, rows in found.items():
-        if host.source == HERE:
+        *timed, phase = host
+        if HERE in timed:
             costs[host] = float(np.median([each for batch, each in rows if batch == min(rows)[0]]))
-        elif host.phase == INFERENCE:
+        elif phase == INFERENCE:
             costs[host] = min(each for _, each in rows)
-            costs[host._replace(phase=STEP)] = STEP_LAUNCH * costs[host]
+            costs[*timed, STEP] = STEP_LAUNCH * costs[host]
     return costs
 
 
-def hosts_of(costs: Iterable[tuple[Setting, float]]) -> Hosts:
+def host_costs(costs: Costs) -> list[HostCost]:
+    """Return the costs of the measured machines' hosts."""
+    return [
+        HostCost(machine, phase, software, cost)
+        for (machine, source, software, phase), cost in costs.items()
+        if source == HERE
+    ]
+
+
+def hosts_of(costs: Iterable[HostCost]) -> Hosts:
     """Return the time of an operator (microseconds) on the host of each measured machine, by machine and phase.
 
     The machine "" is the reference: the least time measured with the newest torch.
     """
     found = {("", phase): HOST_US for phase in (INFERENCE, STEP)}
-    measured_here = (cost for cost in costs if cost[0].source == HERE)
-    for setting, host_us in sorted(measured_here, key=lambda cost: (release(cost[0]), -cost[1])):
-        found[setting.device, setting.phase] = found["", setting.phase] = host_us
+    for cost in sorted(costs, key=lambda cost: (release(cost.software), -cost.launch_us)):
+        found[cost.machine, cost.phase] = found["", cost.phase] = cost.launch_us
     return found
