@@ -7,9 +7,10 @@ die, and of each source's timings. Each level is spread around 0, so that few ro
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from measure.predicting.prediction_terms import Numbers
 from measure.predicting.records import DIE, HOST_MEMORY, LAUNCHES, OPTION, POOL, TERMS, UNFUSED
@@ -53,26 +54,40 @@ Effects = dict[tuple[str, str], Numbers]  # logarithms of factors ``(terms,)`` b
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """The parameters of a level from ``start`` on: ``(labels, terms)``; a row has the label at its place, or -1."""
+    """The parameters of a level from ``start`` on: ``(labels, terms)``; a row has the label at its place, or -1.
+
+    ``together`` and ``each`` are the precisions of a label's mean and of its terms around that, relative to the noise.
+    """
 
     name: str
     labels: Sequence[str]
-    places: Numbers
+    places: NDArray[Any]
     start: int
-    precision: Numbers
+    together: float
+    each: float
 
     @classmethod
     def of(cls, level: Level, start: int, terms: int) -> "_Block":
         labels = list(dict.fromkeys(label for label in level.labels if label is not None))
         place = {label: at for at, label in enumerate(labels)}
         places = np.array([-1 if label is None else place[label] for label in level.labels], int)
-        covariance = np.diag(np.full(terms, level.each**2)) + level.together**2
-        return cls(level.name, labels, places, start, NOISE**2 * np.linalg.inv(covariance))
+        together = NOISE**2 / (level.together**2 + level.each**2 / terms)
+        return cls(level.name, labels, places, start, together, NOISE**2 / level.each**2)
 
-    def columns(self, terms: int) -> tuple[Numbers, Numbers]:
-        """Return the rows with a label, and the columns of their parameters ``(rows, terms)``."""
-        rows = np.flatnonzero(self.places >= 0)
-        return rows, self.start + self.places[rows, None] * terms + np.arange(terms)
+    def penalty(self, logs: Numbers) -> tuple[NDArray[Any], float]:
+        """Return the curvature and the misfit of a label's logarithms ``(terms,)``, with less weight on outliers."""
+        terms, mean = len(logs), logs.mean()
+        misfit, weight = _huber(mean * self.together**0.5)
+        common = np.full((terms, terms), 1.0 / terms)
+        curvature = weight * self.together / terms * common + self.each * (np.eye(terms) - common)
+        return curvature, float(misfit + self.each * ((logs - mean) ** 2).sum() / 2)
+
+
+def _huber(errors: Any) -> tuple[Any, Any]:
+    """Return the misfit of errors in units of the noise's square, and the weight of its slope."""
+    limit, size = TUNING * NOISE, np.abs(errors)
+    misfit = np.where(size <= limit, size**2 / 2, limit * (size - limit / 2))
+    return misfit, np.minimum(1.0, limit / np.maximum(size, TINY))
 
 
 def fit_levels(
@@ -123,39 +138,55 @@ def _settle(
     weights: Numbers | float, has_own_host: bool,
 ) -> tuple[Numbers, float]:  # fmt: skip
     """Return the logarithms of all parameters and of the host's factor, from the first ones on."""
-    (rows, width), size = terms.shape, len(logs)
-    columns = [block.columns(width) for block in blocks]
-    penalty = np.zeros((size + 1, size + 1))
-    for block, _, place in _places(blocks, width):
-        penalty[place, place] = block.precision
-    penalty[size, size] = NOISE**2 / HOST**2 if has_own_host else 1.0
-    limit = TUNING * NOISE
+    width, size = terms.shape[1], len(logs)
+    # Rows with the same labels at all levels share their parameters: their sums are taken once
+    labels, alike = np.unique(np.column_stack([block.places for block in blocks]), axis=0, return_inverse=True)
+    order = np.argsort(alike.ravel(), kind="stable")
+    terms, launch_s, times, alike = terms[order], launch_s[order], times[order], alike.ravel()[order]
+    weights = weights[order] if isinstance(weights, np.ndarray) else weights
+    firsts = np.searchsorted(alike, np.arange(len(labels)))
+    columns = [
+        [
+            block.start + place * width + np.arange(width)
+            for block, place in zip(blocks, of_rows, strict=True)
+            if place >= 0
+        ]
+        for of_rows in labels
+    ]
+    labelled = [*_places(blocks, width)]
+    of_host = NOISE**2 / HOST**2 if has_own_host else 1.0
 
     def tried(logs: Numbers) -> tuple[Numbers, Numbers, Numbers, float]:
         """Return slopes of all terms and of the host ``(rows, terms + 1)``, errors, their weights, and the misfit."""
-        of_rows = np.zeros((rows, width))
-        for each, place in columns:
-            of_rows[each] += logs[place]
-        parts, host_s = terms * np.exp(np.clip(of_rows, -20, 20)), np.exp(logs[size]) * launch_s
+        factors = np.exp(np.clip([sum(logs[of_level] for of_level in each) for each in columns], -20, 20))
+        parts, host_s = terms * factors[alike], np.exp(logs[size]) * launch_s
         device_s = np.maximum(parts.sum(axis=1), TINY)
         found = np.hypot(device_s, host_s)
         errors = np.log(times / found)
         slopes = np.column_stack([parts * device_s[:, None], host_s**2 * has_own_host]) / found[:, None] ** 2
-        size_of = np.abs(errors)
-        misfits = np.where(size_of <= limit, errors**2 / 2, limit * (size_of - limit / 2))
-        misfit = float((weights * misfits).sum() + logs @ penalty @ logs / 2)
-        return slopes, errors, weights * np.minimum(1.0, limit / np.maximum(size_of, TINY)), misfit
+        misfits, of_rows = _huber(errors)
+        penalties = sum(block.penalty(logs[place])[1] for block, _, place in labelled)
+        misfit = float((weights * misfits).sum() + penalties + of_host * logs[size] ** 2 / 2)
+        return slopes, errors, weights * of_rows, misfit
 
     logs = np.append(logs, 0.0)
     now = tried(logs)
     for _ in range(STEPS):
         slopes, errors, of_rows, misfit = now
-        jacobian = np.zeros((rows, size + 1))
-        for each, place in columns:
-            jacobian[each[:, None], place] += slopes[each, :width]
-        jacobian[:, size] = slopes[:, width]
-        weighted = jacobian * of_rows[:, None]
-        step = np.linalg.solve(weighted.T @ jacobian + penalty, weighted.T @ errors - penalty @ logs)
+        weighted = slopes * of_rows[:, None]
+        squares = np.add.reduceat(weighted[:, :, None] * slopes[:, None, :], firsts)
+        sums = np.add.reduceat(weighted * errors[:, None], firsts)
+        normal = np.zeros((size + 1, size + 1))
+        normal[size, size] = of_host
+        for block, _, place in labelled:
+            normal[place, place] = block.penalty(logs[place])[0]
+        downhill = -normal @ logs
+        for each, square, total in zip(columns, squares, sums, strict=True):
+            places = np.concatenate([*each, [size]])
+            terms_of = np.append(np.tile(np.arange(width), len(each)), width)
+            normal[np.ix_(places, places)] += square[np.ix_(terms_of, terms_of)]
+            downhill[places] += total[terms_of]
+        step = np.linalg.solve(normal, downhill)
         while (now := tried(logs + step))[3] > misfit and np.abs(step).max() > SETTLED:
             step = step / 2
         if now[3] > misfit:

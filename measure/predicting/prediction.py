@@ -1,4 +1,4 @@
-"""Predict the latency of a call from the device's own fit, else from some times on it, else from its datasheet."""
+"""Predict the latency of a call: coefficients of a pool, times the factors of the options it ran with and of a die."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from measure.cache import table
 from measure.domain.model_work import ARITHMETIC, MEMORY
 from measure.domain.schema import file_of
-from measure.domain.words import EAGER
+from measure.domain.words import EAGER, FULL_PRECISION, TF32, stored_as
 from measure.predicting import records as tables
 from measure.predicting.model import fit
 from measure.predicting.prediction_terms import (
@@ -22,13 +22,29 @@ from measure.predicting.prediction_terms import (
     Numbers,
     PredictedDevice,
 )
-from measure.predicting.records import TERMS, Coefficient, NetworkFactor, PredictionError, Setting, pool_of
-from measure.predicting.timings import COMPILED, hosts_of
+from measure.predicting.records import (
+    AUTOCAST,
+    BENCHMARK,
+    COMPILED,
+    DIE,
+    OPTION,
+    POOL,
+    TERMS,
+    TF32_CONVOLUTIONS,
+    Coefficient,
+    HostCost,
+    NetworkFactor,
+    PredictionError,
+    Setting,
+    pool_of,
+)
+from measure.predicting.timings import hosts_of
 
-# The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone
-FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
+# The bases of a prediction: many models timed on the device, some on its die, known times, its datasheet alone
+FITTED, ON_DIE, SCALED, DATASHEET = "fitted", "die", "scaled", "datasheet"
 SERVED = "served"  # the variant of language models on GPUs: run by programs that serve them
-GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
+GPU = "gpu"
+SERVERS = GPU, "soc"  # the kinds of chips that were timed as they serve language models
 
 Part = tuple[str, str]  # a class of batch sizes and a sort of networks
 OwnTime = tuple[CallWork, float]  # the work of a call and its latency (s) on the predicted device
@@ -36,8 +52,19 @@ OwnTime = tuple[CallWork, float]  # the work of a call and its latency (s) on th
 
 def origin(basis: str, timed_models: int) -> str:
     """Describe the basis of a prediction, as tables print it."""
-    texts = {FITTED: f"{timed_models} models timed there", DATASHEET: "its datasheet"}
-    return texts.get(basis, f"its datasheet, fitted to {timed_models} timed there")
+    models = f"{timed_models} model{'' if timed_models == 1 else 's'}"
+    texts = {
+        FITTED: f"{models} timed there", ON_DIE: f"{models} timed on its die",
+        SCALED: f"{timed_models} known time{'' if timed_models == 1 else 's'}", DATASHEET: "its datasheet",
+    }  # fmt: skip
+    return texts[basis]
+
+
+def usual_setting(precision: str) -> tuple[str, ...]:
+    """Return the options of most published timings at a precision; at fp32 torch runs convolutions in TF32."""
+    if stored_as(precision) != FULL_PRECISION:
+        return AUTOCAST, BENCHMARK
+    return (BENCHMARK,) if precision == TF32 else (BENCHMARK, TF32_CONVOLUTIONS)
 
 
 @dataclass(frozen=True)
@@ -46,8 +73,9 @@ class Prediction:
 
     The interval is None if the likely time is extrapolated: too few such networks were timed at such batch sizes on
     such devices. ``bound`` limits the least time, and ``costliest`` is the largest part of the likely time.
-    ``timed_models`` counts the models timed on the device. ``host_us`` is an operator's launch on the host. ``fits``
-    compares the memory of the call's tensors, without the context of CUDA and fragments; None if a memory is unknown.
+    ``is_on_roof``: the fit gives less than the least time, which stands as the likely one. ``timed_models`` counts the
+    models behind the basis. ``host_us`` is an operator's launch on the host. ``fits`` compares the memory of the call's
+    tensors, without the context of CUDA and fragments; None if a memory is unknown.
     """
 
     chip: str
@@ -57,7 +85,8 @@ class Prediction:
     likely_s: float
     low_s: float | None
     high_s: float | None
-    basis: str  # FITTED, SCALED or DATASHEET
+    is_on_roof: bool
+    basis: str  # FITTED, ON_DIE, SCALED or DATASHEET
     timed_models: int
     costliest: str
     costliest_share: float
@@ -79,12 +108,12 @@ class Prediction:
 class Basis:
     """The fit behind the predictions of a device under some conditions.
 
-    ``within`` has the factors that nine in ten latencies lie within, by part: first on such a device, then on an
-    untimed one, which is wider. ``factors`` are of networks that other devices timed.
+    ``within`` has the factors that nine in ten latencies lie within, by part: first of the basis, last of a device that
+    nobody timed, which is wider. ``factors`` are of networks that other devices timed.
     """
 
     device: PredictedDevice
-    name: str  # FITTED, SCALED or DATASHEET
+    name: str  # FITTED, ON_DIE, SCALED or DATASHEET
     timed_models: int
     coefficients: Numbers
     roof: LayerRoof
@@ -114,7 +143,8 @@ class Basis:
         terms, launch_s = self.parts(work)
         least_s = work.least_s(self.roof)
         # The fit has no term for the footprint, and some of its calls may have stayed in a cache
-        likely_s = max(float(np.hypot(terms.sum(), launch_s)), least_s)
+        fitted_s = float(np.hypot(terms.sum(), launch_s))
+        likely_s = max(fitted_s, least_s)
         bound = ARITHMETIC if float(work.arithmetic_s(self.roof).sum()) >= least_s else MEMORY
         within = self.interval(work.sort, work.batch)
         terms[TERMS.index(tables.LAUNCHES)] += launch_s
@@ -122,7 +152,8 @@ class Basis:
         return Prediction(
             self.device.name, work.batch,
             least_s, bound, likely_s, within and max(likely_s / within, least_s), within and likely_s * within,
-            self.name, self.timed_models, TERMS[terms.argmax()], float(terms.max() / terms.sum()), self.host_us,
+            fitted_s < least_s, self.name, self.timed_models,
+            TERMS[terms.argmax()], float(terms.max() / terms.sum()), self.host_us,
             work.batch / likely_s, needed_byte, held_byte,
             needed_byte <= held_byte if needed_byte and held_byte else None,
             SERVED if self.chip_kind == SERVING else COMPILED if self.compiled else EAGER, work.experts,
@@ -133,78 +164,92 @@ class Predictor:
     """Predict by the coefficients and errors of ``data/prediction``."""
 
     def __init__(
-        self, rows: Sequence[Coefficient], errors: Iterable[PredictionError], networks: Iterable[NetworkFactor] = ()
-    ) -> None:
-        self.hosts = hosts_of((row.setting, row.value) for row in rows if row.precision == tables.ANY)
-        self._coefficients: dict[Setting, Numbers] = defaultdict(lambda: np.zeros(len(TERMS)))
-        self._timed_models: dict[Setting, int] = {}
+        self, rows: Iterable[Coefficient], hosts: Iterable[HostCost], errors: Iterable[PredictionError],
+        networks: Iterable[NetworkFactor] = (),
+    ) -> None:  # fmt: skip
+        self.hosts = hosts_of(hosts)
+        self._levels: dict[Setting, dict[tuple[str, str], Numbers]] = defaultdict(dict)
+        self._models: dict[tuple[Setting, str], int] = {}  # of a die
         for row in rows:
-            if row.precision != tables.ANY:
-                self._timed_models[row.setting] = row.models
-                self._coefficients[row.setting][TERMS.index(row.term)] = row.value
-        self._alike: dict[tuple[str, Setting], list[Setting]] = defaultdict(list)  # by device, and width and phase
-        for setting in self._coefficients:
-            self._alike[setting.device, pool_of(GPU, setting.precision, setting.phase)].append(setting)
+            pool = _pool(row)
+            values = self._levels[pool].setdefault((row.level, row.label), np.ones(len(TERMS)))
+            values[TERMS.index(row.term)] = row.value
+            if row.level == DIE:
+                self._models[pool, row.label] = row.models
         self.factors: dict[Setting, dict[str, float]] = defaultdict(dict)
-        for each in networks:
-            self.factors[Setting(each.device, "", "", each.precision, "", each.phase)][each.network] = each.factor
+        for network in networks:
+            self.factors[_pool(network)][network.network] = network.factor
         self._within: dict[tuple[str, Setting], dict[Part, float]] = defaultdict(dict)
+        self._fitted: dict[tuple[str, str, str], list[tuple[int, Setting]]] = defaultdict(list)
         for error in errors:
-            if error.method == tables.OURS and error.within is not None:
+            if error.method != tables.OURS:
+                continue
+            if error.within is not None:
                 self._within[error.left_out, error.setting][error.batches, error.sort] = error.within
+            is_whole = (error.batches, error.sort) == (tables.ALL, tables.ALL)
+            if error.left_out == tables.BY_FAMILY and is_whole and error.source:
+                of_width = error.device, stored_as(error.precision), error.phase
+                self._fitted[of_width].append((error.models, error.setting))
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of chips that were timed."""
+        pools = {pool.device for pool in self._levels}
+        return {kind for kind, pool in tables.POOLS.items() if pool in pools}
 
     @classmethod
     def read(cls, data: Path) -> "Predictor":
         """Read the tables of ``python -m measure fit``. Raises UserError for an invalid cell."""
         return cls(
             table.read(file_of(Coefficient, data), Coefficient),
+            table.read(file_of(HostCost, data), HostCost),
             table.read(file_of(PredictionError, data), PredictionError),
             table.read(file_of(NetworkFactor, data), NetworkFactor),
         )
 
     def basis(
-        self, device: PredictedDevice, precision: str, variant: str, phase: str, sort: str = tables.CONVOLUTIONAL,
-        own_times: Sequence[OwnTime] = (), host_us: float | None = None,
+        self, device: PredictedDevice, precision: str, setting: Iterable[str], phase: str,
+        sort: str = tables.CONVOLUTIONAL, own_times: Sequence[OwnTime] = (), host_us: float | None = None,
     ) -> Basis | None:  # fmt: skip
-        """Return the basis of a device's predictions; None without a rate at the precision, or without a fit.
+        """Return the basis of a device's predictions; None without a rate at the precision, or without such devices.
 
-        ``own_times`` are of calls under the same conditions. The host is the reference of ``hosts`` unless ``host_us``
-        names another. A device of a kind that was never timed counts as a GPU, and has no interval.
+        ``setting`` names the options that the calls and ``own_times`` ran with. The host is the reference of ``hosts``
+        unless ``host_us`` names another.
         """
-        roof, kind, compiled = device.layer_roof(precision), device.chip_kind, variant != EAGER
-        served = pool_of(SERVING, precision, phase)
-        if sort in (tables.LANGUAGE, tables.DECODING) and kind != "cpu" and served in self._coefficients:
-            kind, roof = SERVING, device.layer_roof(precision, serves=True)
-        like = pool_of(kind, precision, phase)
-        pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
-        own = pool if kind == SERVING else self._nearest(device.name, precision, variant, phase) or pool
-        if roof is None or own not in self._coefficients:
+        kind = device.chip_kind
+        if sort in (tables.LANGUAGE, tables.DECODING) and kind in SERVERS:
+            kind = SERVING if pool_of(SERVING, precision, phase) in self._levels else kind
+        tf32 = TF32_CONVOLUTIONS in setting and device.has_tf32
+        roof = device.layer_roof(precision, serves=kind == SERVING, tf32=tf32)
+        pool, compiled = pool_of(kind, precision, phase), COMPILED in setting and kind != SERVING
+        levels = self._levels.get(pool)
+        if roof is None or levels is None:
             return None
-        timed, coefficients, factors = self._timed_models[own], self._coefficients[own], self.factors[pool]
+        die, ones, factors = device.die or device.name, np.ones(len(TERMS)), self.factors[pool]
+        coefficients = levels[POOL, ""] * levels.get((DIE, die), ones)
+        for option in setting:
+            if option != TF32_CONVOLUTIONS or tf32:
+                coefficients = coefficients * levels.get((OPTION, option), ones)
         host = 0.0 if kind in OWN_HOSTS else self.hosts["", phase] if host_us is None else host_us
-        name, check = SCALED, (tables.FIVE_KNOWN, pool)
+        many = max(self._fitted.get((device.name, stored_as(precision), phase), ()), default=None)
+        untimed = tables.BY_DEVICE, pool
         if own_times:
             calls = [work.terms(roof, kind, host, compiled) for work, _ in own_times]
             of_networks = np.array([[factors.get(work.network, 1.0)] for work, _ in own_times])
             terms, launch_s = (np.array(each) for each in zip(*calls, strict=True))
             times = np.array([seconds for _, seconds in own_times])
             coefficients, factor = fit(coefficients, of_networks * terms, launch_s, times, has_own_host=host_us is None)
-            timed, host = len(own_times), host * factor
-            check = (tables.FIVE_KNOWN if timed >= tables.KNOWN_TIMES else tables.ONE_KNOWN), pool
-        elif own == pool:
-            timed, name, check = 0, DATASHEET, (tables.BY_DEVICE, pool)
-        elif timed >= tables.SOME and (own.precision, own.variant) == (precision, variant):
-            name, check = FITTED, (tables.BY_FAMILY, own)
-        within = [self._within.get(each, {}) for each in (check, (tables.BY_DEVICE, pool))] if pool == like else []
+            name, timed, host = SCALED, len(own_times), host * factor
+            checks = [(tables.FIVE_KNOWN if timed >= tables.KNOWN_TIMES else tables.ONE_KNOWN, pool), untimed]
+        elif many and kind != SERVING:
+            name, timed = FITTED, many[0]
+            checks = [(tables.BY_FAMILY, pool), (tables.BY_FAMILY, many[1]), untimed]
+        else:
+            timed = self._models.get((pool, die), 0)
+            name, checks = ON_DIE if timed else DATASHEET, [untimed]
+        within = [self._within.get(check, {}) for check in checks]
         return Basis(device, name, timed, coefficients, roof, kind, compiled, host, within, factors)
 
-    def _nearest(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
-        """Return the device's setting with this variant and precision, or the nearest to them with the newest torch."""
-        return max(
-            self._alike.get((device, pool_of(GPU, precision, phase)), ()),
-            key=lambda each: (
-                each.variant == variant, each.precision == precision, self._timed_models[each] >= tables.SOME,
-                tables.release(each),
-            ),
-            default=None,
-        )  # fmt: skip
+
+def _pool(row: Coefficient | NetworkFactor) -> Setting:
+    return Setting(row.device, "", "", row.precision, "", row.phase)

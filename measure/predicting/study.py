@@ -5,7 +5,7 @@ simpler estimates (``BASELINES``), and the columns that group them. Checked rows
 ``ratio``, the latency over its prediction.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ FEWEST = 4  # an interval needs the ratios of so many other devices or models
 BEYOND = {"network": NINE, "device": 0.1}
 HELD = 0.85  # an interval counts if it covered this share of the latencies that it was checked with
 POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent ratios, so that settings and devices count alike
+FAULTY = 5.0  # timings of a device whose median time is off by this factor from all others' fit are left out
 SEEN = 0.55  # a latency shows its network's factor if the device's part is this share of it, 30 % of its square
 Group = tuple[str, str, str, str]  # the part left out, the method, the batch sizes, the sort of network
 # Devices that no fit has seen: set aside before the first one
@@ -91,7 +92,7 @@ def grouped(rows: pd.DataFrame, by: Any) -> dict[Any, pd.DataFrame]:
 def study(
     calls: Iterable[TimedCall], costs: Costs, say: Callable[[str], None]
 ) -> tuple[list[Coefficient], list[NetworkFactor], list[PredictionError]]:
-    """Fit and check everything. ``say`` gets the name of each fit."""
+    """Fit and check everything. ``say`` gets the name of each fit, and of timings that are left out as faulty."""
     rows = rows_of(calls, costs)
     coefficients: list[Coefficient] = []
     networks: list[NetworkFactor] = []
@@ -101,12 +102,18 @@ def study(
         if fitted.empty:
             continue
         say(", ".join(filter(None, pool)))
-        effects = fit_pool(fitted)
+        effects, without = fit_pool(fitted), fits_without(fitted)
+        while worst := faulty(fitted, without):
+            say(f"left out, {worst[1]:.2g} times as long as all others let expect: {', '.join(filter(None, worst[0]))}")
+            timed, fitted = (rows[rows.setting != worst[0]] for rows in (timed, fitted))
+            effects, without = fit_pool(fitted), fits_without(fitted)
         coefficients += coefficients_of(pool, effects, fitted)
         factors = network_factors(fitted, effects)
         networks += [NetworkFactor(pool.device, pool.precision, pool.phase, *each) for each in factors.items()]
-        checks = [*check_devices(timed[timed.in_pool], effects), *check_families(fitted, effects)]
-        errors += errors_of(pool, pd.concat(checks))
+        families = list(check_families(fitted, effects))
+        devices = check_devices(timed[timed.in_pool], effects, without)
+        errors += errors_of(pool, pd.concat([*devices, *families]))
+        errors += [error for setting, part in settings_of(families) for error in errors_of(setting, part)]
         # A GPU under the roof that was measured on it is compared with its chip, and is in no pool
         for name, own in grouped(timed[~timed.in_pool], "device").items():
             say(name)
@@ -117,6 +124,27 @@ def study(
     return coefficients, networks, errors
 
 
+def fits_without(fitted: pd.DataFrame) -> dict[str, Effects]:
+    """Return the effects without each device in turn, if there are others."""
+    effects, names = fit_pool(fitted), sorted(set(fitted.device))
+    return {name: fit_pool(fitted[fitted.device != name], effects) for name in names if len(names) > 1}
+
+
+def faulty(fitted: pd.DataFrame, without: Mapping[str, Effects]) -> tuple[Setting, float] | None:
+    """Return the setting that is off the most from the fit of all other devices, and its median ratio to that.
+
+    None if no setting is off by ``FAULTY``.
+    """
+    off: dict[Setting, float] = {}
+    for name, effects in without.items():
+        own = fitted[fitted.device == name]
+        terms, launch_s, times = parts(own)
+        ratios = pd.Series(times / likely(coefficients_at(effects, own), terms, launch_s), own.index)
+        off |= {setting: float(ratios[rows.index].median()) for setting, rows in grouped(own, "setting").items()}
+    worst = max(off, key=lambda setting: abs(np.log(off[setting])), default=None)
+    return None if worst is None or abs(np.log(off[worst])) <= np.log(FAULTY) else (worst, off[worst])
+
+
 def settings_of(checks: list[pd.DataFrame]) -> Iterator[tuple[Setting, pd.DataFrame]]:
     return iter(grouped(pd.concat(checks), "setting").items()) if checks else iter(())
 
@@ -124,7 +152,7 @@ def settings_of(checks: list[pd.DataFrame]) -> Iterator[tuple[Setting, pd.DataFr
 def coefficients_of(pool: Setting, effects: Effects, rows: pd.DataFrame) -> Iterator[Coefficient]:
     """Yield the rows of a pool: its coefficients, and the factors of options and dies on them."""
     models: dict[tuple[str, str], int] = {(POOL, ""): rows.network.nunique()}
-    models |= {(DIE, die): of.network.nunique() for die, of in rows.groupby("die")}
+    models |= {(DIE, str(die)): of.network.nunique() for die, of in rows.groupby("die")}
     for option in (COMPILED, *OPTIONS):
         models[OPTION, option] = rows[[option in each for each in rows.options]].network.nunique()
     for (level, label), logs in effects.items():
@@ -258,16 +286,18 @@ def check_families(timed: pd.DataFrame, effects: Effects) -> Iterator[pd.DataFra
                 )
 
 
-def check_devices(timed: pd.DataFrame, effects: Effects) -> Iterator[pd.DataFrame]:
+def check_devices(
+    timed: pd.DataFrame, effects: Effects, without: Mapping[str, Effects]
+) -> Iterator[pd.DataFrame]:  # fmt: skip
     """Yield the checks of a pool without each device, with and without some times on it.
 
-    Devices set aside are in no fit.
+    Devices set aside are in no fit: ``effects`` predict them, and the fits ``without`` each device predict the others.
     """
     for name in sorted(set(timed.device), key=lambda name: (name in ASIDE, name)):
         fitted, plain = timed[~timed.device.isin([*ASIDE, name])], timed[timed.device == name]
         if fitted.empty:
             continue
-        found = effects if name in ASIDE else fit_pool(fitted, effects)
+        found = effects if name in ASIDE else without[name]
         of_rows = coefficients_at(found, plain)
         on_device = scaled(plain, network_factors(fitted, found))
         yield from check(tables.PUT_ASIDE if name in ASIDE else tables.BY_DEVICE, of_rows, on_device, fitted)
@@ -291,9 +321,10 @@ def check_devices(timed: pd.DataFrame, effects: Effects) -> Iterator[pd.DataFram
 
 
 def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]:
-    """Yield the errors of a setting or a pool, ours also by part, and the errors of each setting in a pool.
+    """Yield the errors of a setting or a pool, ours also by part, and the errors of the settings in a pool.
 
-    An interval is made of a setting's networks, or of a pool's devices. Each of them counts alike.
+    An interval is made of a setting's networks, or of a pool's devices. Each of them counts alike. Settings without
+    some families have errors by part too, which are not of the pool.
     """
     ours = checks[checks.method == OURS]
     views = [checks.assign(batches=ALL, sort=ALL), ours.assign(sort=ALL), ours.assign(batches=ALL), ours]
@@ -308,7 +339,7 @@ def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]
             continue
         devices = ratios_by_device(others)
         yield error_of(whole, group, rows, ratios_by_device(rows), devices, "device")
-        if part[1:] == [ALL, ALL]:
+        if part[1:] == [ALL, ALL] and left_out != tables.BY_FAMILY:
             for setting, own in grouped(rows, "setting").items():
                 yield error_of(setting, group, own, own, devices[devices.device != setting.device], "device")
 

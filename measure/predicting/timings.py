@@ -66,14 +66,13 @@ Costs = Mapping[Host, float]  # an operator's launch (microseconds) on the host 
 Hosts = Mapping[tuple[str, str], float]  # the same by measured machine and phase
 STEP_LAUNCH = 1.8  # launches of published hosts in a step over a forward pass; 1.4 to 2.0 predict others alike
 HOST_US = 25.0  # of a GPU's host if no GPU was measured
+WITH_BIAS = "addmm", "convolution"
 LARGEST_KEPT = 2**25  # bytes of the largest block that glibc keeps when it is freed (mallopt(3), M_MMAP_THRESHOLD)
 
 LLAMAS = {  # A. Grattafiori et al., The Llama 3 herd of models, 2024, arXiv:2407.21783, table 3
     "LLaMA 3 8B": Size((PREFILL, DECODE), 4096, 32, 32, 8, 14336, 128256, 8192),
     "LLaMA 3 70B": Size((PREFILL, DECODE), 8192, 80, 64, 8, 28672, 128256, 8192),
 }
-# No fit takes these prompts: they take ten times as long as on the A100 PCIe, which has the same die
-FAULTY = ("NVIDIA A100 SXM 80GB", PREFILL)
 HALF_BYTE, SCORE_BYTE = 2, 4  # of an element at 16 bits, and of a score of attention
 LAYER_CALLS = 40  # operators of a layer, as ``language:llama_1b`` calls them
 
@@ -207,7 +206,7 @@ def served(data: Path) -> Iterator[TimedCall]:
     for row in table.read(file_of(PublishedTokens, data), PublishedTokens):
         chip = chips.get(fold_name(row.device))
         roof = chip.layer_roof("fp16", serves=True) if chip else None
-        if chip and roof and row.gpus == 1 and row.weights == "F16" and (chip.name, row.phase) != FAULTY:
+        if chip and roof and row.gpus == 1 and row.weights == "F16":
             setting = Setting(chip.name, row.source, "", "fp16", row.phase, INFERENCE)
             latency_s = (row.tokens if row.phase == PREFILL else 1) / row.tokens_per_s
             work = work_of_tokens(LLAMAS[row.model], row.phase, row.tokens)
@@ -230,15 +229,17 @@ def counted(*homes: Workloads) -> Counted:
 def _counted_in(home: Workloads) -> dict[Key, CallWork]:
     operators = home.columns(Operator)  # there may be a million
     cells = (operators[name] for name in ("model", "input_shape", "batch", "precision", "stage", "autocast"))
-    counts = (operators[name] for name in ("layer_kind", "operator", "calls", "flop", "byte"))
+    counts = (operators[name] for name in ("layer_kind", "operator", "calls", "flop", "byte", "other_flop"))
     work: dict[tuple[Any, ...], list[list[float]]] = defaultdict(lambda: [[0.0] * 5 for _ in LAYER_KINDS])
-    for key, (kind, name, calls, flop, byte) in zip(zip(*cells, strict=True), zip(*counts, strict=True), strict=True):
+    for key, (kind, name, calls, flop, byte, *other) in zip(
+        zip(*cells, strict=True), zip(*counts, strict=True), strict=True
+    ):
         sums = work[key][PLACE[kind]]
         sums[0] += calls
         sums[1] += calls * flop
         sums[2] += calls * byte
-        if byte / 2 > LARGEST_KEPT:  # half of an operator's bytes are its output
-            sums[3] += calls * byte / 2
+        if byte > LARGEST_KEPT and (fresh_byte := _fresh_byte(key, name, flop, byte, *other)) > LARGEST_KEPT:
+            sums[3] += calls * fresh_byte
         if name == "cat":
             sums[4] += calls * byte / 2
     expert_byte = _expert_bytes(home) if any(sums[EXPERTS][1] for sums in work.values()) else Counter()
@@ -267,6 +268,21 @@ def _counted_in(home: Workloads) -> dict[Key, CallWork]:
             row.family or "", peak_byte, row.output_byte or 0, experts,
         )  # fmt: skip
     return found
+
+
+def _fresh_byte(key: tuple[Any, ...], name: str, flop: int, byte: int, other_flop: int) -> float:
+    """Return the bytes of an operator's output: half of what it moves besides parameters; none if it works in place."""
+    _, input_shape, batch, precision, stage, _ = key
+    width = words.PRECISION_BYTE[precision]
+    if name.endswith("_"):
+        return 0.0
+    if name in WITH_BIAS and other_flop and stage != BACKWARD:
+        return float(width * other_flop)  # each output adds its bias once
+    if name == "mm" and input_shape.isdigit() and stage != BACKWARD:
+        # 2 FLOP a parameter of each token; a head may take the last ones alone
+        parameter_byte = width * flop / (2 * batch)
+        return (byte - (parameter_byte if parameter_byte <= byte else parameter_byte / int(input_shape))) / 2
+    return byte / 2
 
 
 def _expert_bytes(home: Workloads) -> Counter[tuple[Any, ...]]:
@@ -318,12 +334,12 @@ def launch_costs(calls: Iterable[TimedCall]) -> dict[Host, float]:
             found[call.host].append((call.work.batch, 1e6 * call.latency_s / call.work.calls))
     costs = {}
     for host, rows in found.items():
-        *timed, phase = host
-        if HERE in timed:
+        device, source, software, phase = host
+        if source == HERE:
             costs[host] = float(np.median([each for batch, each in rows if batch == min(rows)[0]]))
         elif phase == INFERENCE:
             costs[host] = min(each for _, each in rows)
-            costs[*timed, STEP] = STEP_LAUNCH * costs[host]
+            costs[device, source, software, STEP] = STEP_LAUNCH * costs[host]
     return costs
 
 

@@ -18,14 +18,23 @@ from measure.counting.count import VERSION
 from measure.domain.chips import fold_name
 from measure.domain.models import DECODE, ENCODE, OWN, Model
 from measure.domain.values import latency, plain, si
-from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.domain.workload_records import Workload
 from measure.errors import UserError, chosen, matching
 from measure.models import catalog
 from measure.predicting import timings
-from measure.predicting.prediction import SERVED, OwnTime, Prediction, Predictor, origin
+from measure.predicting.prediction import SERVED, OwnTime, Prediction, Predictor, origin, usual_setting
 from measure.predicting.prediction_terms import CallWork, PredictedDevice, of_chips, of_machines
-from measure.predicting.records import COUNTED, LANGUAGE, Coefficient
+from measure.predicting.records import (
+    AUTOCAST,
+    COMPILED,
+    COUNTED,
+    LANGUAGE,
+    LAUNCHES,
+    OPTIONS,
+    TF32_CONVOLUTIONS,
+    Coefficient,
+)
 from measure.predicting.timings import Key
 from measure.run import runner
 from measure.run.storing import store_counts
@@ -51,6 +60,8 @@ COLUMNS: dict[str, Callable[[Prediction], str]] = {
     "from": lambda row: origin(row.basis, row.timed_models),
 }
 NUMBERS = ("batch", "least", "likely", "90 % interval", RATE, "tokens/s", "prompts/s", "memory")
+NO_OPTION = "none"
+MOST = 0.5  # a larger share of launches than this means that the host decides
 MUCH = 0.1  # the least share of the memory for a note on the scores of all tokens
 PASSES = {INFERENCE: "forward pass", STEP: "training step"}
 Calls = dict[Key, CallWork]
@@ -64,13 +75,16 @@ def add_verbs(verbs: Verbs) -> None:
         "chips of data/chips.csv, machines of the cache, or globs such as 'NVIDIA*' (default: all with the precision)"
     )
     add("--chip", nargs="+", metavar="NAME", help=text)
-    text = "inputs in one call (default: 1)"
-    add("--batch-sizes", nargs="+", type=parse_batch_size, default=[1], metavar="N", help=text)
+    text = "inputs in one call (default: 64)"
+    add("--batch-sizes", nargs="+", type=parse_batch_size, default=[64], metavar="N", help=text)
     text = "fp32, tf32, fp16, bf16 (default: %(default)s)"
     add("--precision", choices=PRECISIONS, default="fp16", metavar="P", help=text)
     add("--training", action="store_true", help="a training step instead of a forward pass")
-    text = "eager or torch.compile (default: %(default)s)"
-    add("--variant", choices=timings.VARIANTS, default=EAGER, metavar="V", help=text)
+    text = (
+        f"what the model runs with: {', '.join((COMPILED, *OPTIONS))}, or none (default: as most published timings, "
+        "autocast and benchmark at 16 bits, benchmark and tf32 at fp32)"
+    )
+    add("--setting", nargs="*", choices=(COMPILED, *OPTIONS, NO_OPTION), metavar="OPTION", help=text)
     text = (
         "fit the predictions to latencies that you know of the one chip, each as model, batch size and time, such as "
         "resnet50 64 31ms vit_b_16 8 40ms (docs/prediction.md says which five tell most)"
@@ -91,6 +105,7 @@ def main(flags: argparse.Namespace) -> int:
     interval, or with too little memory, come last.
     """
     batches = sorted(set(flags.batch_sizes))
+    setting = _setting(flags.setting, flags.precision)
     devices = _devices(flags.data, flags.chip, flags.precision)
     if flags.known and len(devices) > 1:
         raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
@@ -100,32 +115,55 @@ def main(flags: argparse.Namespace) -> int:
     counted = _counted(flags.data)
     references = _reference_calls(flags, counted)
     keys = _count("MODEL", flags.model, batches, flags, counted)
-    conditions = flags.precision, flags.variant, phase
+    conditions = flags.precision, setting, phase
     calls = [
-        (demand, predictor.basis(device, *conditions, demand.sort, references, host_us))
+        (device, demand, predictor.basis(device, *conditions, demand.sort, references, host_us))
         for demand, device in product([counted[key] for key in keys], devices)
     ]
-    rows = [basis.predict(demand) for demand, basis in calls if basis]
+    rows = [basis.predict(demand) for _, demand, basis in calls if basis]
+    untimed = sorted({f"{device.name} ({device.chip_kind})" for device, _, basis in calls if not basis})
+    lack = f"nobody timed a {PASSES[phase]} at {flags.precision} on a chip of such a kind"
     if not rows:
-        raise UserError(f"--precision: nothing was timed at {flags.precision} on such a device; choose another")
+        raise UserError(f"--chip: {lack}: {name_first(untimed)}; name another chip or --precision")
+    if untimed and flags.chip:
+        print(f"Left out, since {lack}: {name_first(untimed)}", file=sys.stderr)
     rows.sort(key=lambda row: (row.batch, row.rank))
     if flags.json:
         heading = {"model": keys[0].model, "input_shape": keys[0].input_shape, "precision": flags.precision}
-        heading |= {"phase": phase, "variant": flags.variant}
+        heading |= {"phase": phase, "setting": setting}
         print(json.dumps(heading | {"predictions": [*map(dataclasses.asdict, rows)]}, indent=2, allow_nan=False))
     else:
         inputs = _inputs(keys[0], counted[keys[0]])
         cells = [tuple(cell(row) for cell in COLUMNS.values()) for row in rows]
         head = tuple(timings.rate_of(keys[0].model) if name == RATE else name for name in COLUMNS)
         lines = (markdown if flags.markdown else aligned)([head, *cells], NUMBERS)
-        variants = dict.fromkeys("run by a server" if row.variant == SERVED else row.variant for row in rows)
+        ways = dict.fromkeys("run by a server" if row.variant == SERVED else _way(setting) for row in rows)
         sizes = f"{'batch' if len(batches) == 1 else 'batches'} {', '.join(map(str, batches))}"
-        heading_parts = [keys[0].model, inputs, sizes, flags.precision, PASSES[phase], " or ".join(variants)]
+        heading_parts = [keys[0].model, inputs, sizes, flags.precision, PASSES[phase], " or ".join(ways)]
         if host_us := max(row.host_us for row in rows):
             heading_parts.append(f"host {host_us:.3g} µs an operator")
         notes = [*_notes(rows, keys, counted)]
         print("\n".join([", ".join(heading_parts), "", *lines, *([""] if notes else []), *notes]))
     return 0
+
+
+def _setting(options: Sequence[str] | None, precision: str) -> tuple[str, ...]:
+    """Return the options that a model runs with, in the order of OPTIONS."""
+    if options is None:
+        return usual_setting(precision)
+    if NO_OPTION in options and len(options) > 1:
+        raise UserError(f"--setting: '{NO_OPTION}' stands alone; leave out the others")
+    is_full = stored_as(precision) == FULL_PRECISION
+    if AUTOCAST in options and is_full:
+        raise UserError(f"--setting: {AUTOCAST} computes at 16 bits; add --precision fp16 or bf16")
+    if TF32_CONVOLUTIONS in options and precision != FULL_PRECISION:
+        raise UserError(f"--setting: {TF32_CONVOLUTIONS} changes fp32 alone; add --precision fp32 or leave it out")
+    return tuple(option for option in (COMPILED, *OPTIONS) if option in options)
+
+
+def _way(setting: Sequence[str]) -> str:
+    variant, options = COMPILED if COMPILED in setting else EAGER, [each for each in setting if each != COMPILED]
+    return f"{variant} with {' and '.join(options)}" if options else variant
 
 
 def _counted(data: Path) -> Calls:
@@ -143,8 +181,16 @@ def _inputs(key: Key, demand: CallWork) -> str:
 def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> Iterator[str]:
     if len({row.chip for row in rows}) > 1:
         yield "Each batch is sorted by likely time; chips without an interval, or with too little memory, come last."
-    if len({row.basis for row in rows}) > 1:
-        yield "Chips rest on different bases (from): do not read a small difference between two of these as a ranking."
+    for batch in dict.fromkeys(row.batch for row in rows):
+        of_batch = [row for row in rows if row.batch == batch]
+        hosted = sum(row.costliest == LAUNCHES and row.costliest_share > MOST for row in of_batch)
+        if 2 * hosted > len(of_batch):
+            yield (
+                f"Batch {batch}: launches take most of the time on {hosted} of {len(of_batch)} lines. The host "
+                "decides, so do not rank chips by these times; name your host with --host."
+            )
+    if on_roof := sum(row.is_on_roof for row in rows):
+        yield f"On {on_roof} of {len(rows)} lines the likely time is the least time, because the fit gives less."
     for key in keys:
         demand = counted[key]
         if experts := demand.experts:

@@ -84,7 +84,7 @@ def fit(flags: argparse.Namespace) -> int:
     from measure.domain.schema import file_of
     from measure.domain.values import percent
     from measure.predicting import timings
-    from measure.predicting.records import ALL, OURS, Coefficient, NetworkFactor, PredictionError
+    from measure.predicting.records import ALL, OURS, Coefficient, HostCost, NetworkFactor, PredictionError
     from measure.predicting.study import study
     from measure.verbs.terminal import aligned
 
@@ -97,7 +97,8 @@ def fit(flags: argparse.Namespace) -> int:
     with table.held(path.parent / table.NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
         costs = timings.launch_costs(calls)
         coefficients, networks, errors = study(calls, costs, lambda name: print(name, file=sys.stderr))
-        written = (Coefficient, coefficients), (NetworkFactor, networks), (PredictionError, errors)
+        hosts = timings.host_costs(costs)
+        written = (Coefficient, coefficients), (HostCost, hosts), (NetworkFactor, networks), (PredictionError, errors)
         for record, rows in written:
             table.write(file_of(record, flags.data), record, [_round(row) for row in rows])
     lines = [

@@ -20,7 +20,7 @@ from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.schema import file_of
 from measure.domain.words import INFERENCE, STEP, least_byte
-from measure.predicting.timings import COMPILED
+from measure.predicting.records import COMPILED
 from measure.published import records
 from report.paper import curated
 from report.paper.chips import short_name

@@ -10,7 +10,7 @@ import numpy as np
 
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE, LAYER_KINDS, PRECISION_BYTE, PRECISIONS, STEP, stored_as
-from measure.predicting.prediction import GPU, origin
+from measure.predicting.prediction import GPU, origin, usual_setting
 from measure.predicting.prediction_terms import CallWork, LayerRoof
 from measure.predicting.records import pool_of
 from measure.predicting.timings import rate_of
@@ -39,6 +39,8 @@ def chooser(paper: Paper) -> str:
 def choices(paper: Paper) -> dict[str, Any]:
     """Return calls, devices and fits for JSON, of the counted models at their most frequent input shapes, in SI units.
 
+    Predictions are of the usual setting. Devices of a kind that nobody timed are left out.
+
     A call's least time is the longer of its arithmetic and its footprint, by ``least``. Its likely time is the root of
     the sum of squares of the device's part, its terms times ``weights``, and of its launches times ``host``.
 
@@ -51,7 +53,10 @@ def choices(paper: Paper) -> dict[str, Any]:
     """
     predictions, calls, factors = paper.predictions, paper.predictions.calls, paper.predictions.predictor.factors
     own = {machine.folder: machine.name for machine in paper.machines}
-    devices = [device for device in predictions.devices if device.name in {*paper.chips.chip, *own}]
+    devices = [
+        device for device in predictions.devices
+        if device.name in {*paper.chips.chip, *own} and device.chip_kind in predictions.predictor.kinds
+    ]  # fmt: skip
     frequency = Counter(batch for _, batch in {(model, batch) for model, batch, *_ in calls})
     batches = sorted(batch for batch, count in frequency.items() if 2 * count >= max(frequency.values()))
     models = {model: demand for (model, *_), demand in calls.items()}
@@ -61,7 +66,7 @@ def choices(paper: Paper) -> dict[str, Any]:
     rates: dict[str, list[dict[str, Any]]] = defaultdict(list)
     sorts = sorted({demand.sort for demand in models.values()})
     for precision, phase, sort, (at, device) in product(PRECISIONS, (INFERENCE, STEP), sorts, enumerate(devices)):
-        if basis := predictions.predictor.basis(device, precision, EAGER, phase, sort):
+        if basis := predictions.predictor.basis(device, precision, usual_setting(precision), phase, sort):
             units = ONE_OF_EACH.terms(basis.roof, basis.chip_kind)[0] / per_unit
             rates[f"{precision},{phase},{sort}"].append({
                 "chip": at, "from": origin(basis.name, basis.timed_models), "host": basis.host_us,
@@ -71,7 +76,7 @@ def choices(paper: Paper) -> dict[str, Any]:
     measured: dict[str, float] = {}
     places = {device.name: at for at, device in enumerate(devices)}
     for timed in predictions.timed:
-        (name, _, _, precision, variant, phase), batch = timed.setting, timed.work.batch
+        (name, _, _, precision, variant, phase, _), batch = timed.setting, timed.work.batch
         call = calls.get((timed.model, batch, PRECISION_BYTE[stored_as(precision)], phase))
         if call is None or timed.copied or variant != EAGER or name not in places:
             continue

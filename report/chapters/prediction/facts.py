@@ -8,7 +8,7 @@ import pandas as pd
 from measure.domain.models import DECODE, PREFILL
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting import records as tables
-from measure.predicting.prediction import DATASHEET, GPU, Basis
+from measure.predicting.prediction import DATASHEET, GPU, Basis, usual_setting
 from measure.predicting.prediction_terms import MICROSECOND, CallWork, PredictedDevice
 from measure.predicting.records import ALL, BY_DEVICE, BY_FAMILY, OURS, pool_of
 from report.facts import Facts, missing, sourced
@@ -111,15 +111,15 @@ def of(paper: Paper) -> PredictionFacts:
 
 @cache
 def checks(paper: Paper, left_out: str) -> pd.DataFrame:
-    """Return one row per method and device, in the newest software of each source and precision, with its ``kind``.
+    """Return one row per method, device and options, in the newest software of each source and precision.
 
-    The rows are errors of forward passes in eager mode of whatever the fit ``left_out``.
+    The rows are errors of forward passes in eager mode of whatever the fit ``left_out``, with the chip's ``kind``.
     """
     rows = matching(paper.predictions.errors, left_out=left_out, batches=ALL, phase=INFERENCE, variant=EAGER)
     kinds = {device.name: device.chip_kind for device in paper.predictions.devices}
     rows = rows.assign(kind=rows.device.map(kinds), version=rows.software.map(published.version))
     newest = rows[rows.kind.notna()].sort_values("version", kind="stable")
-    return newest.drop_duplicates(["method", "device", "source", "precision"], keep="last")
+    return newest.drop_duplicates(["method", "device", "source", "precision", "options"], keep="last")
 
 
 def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
@@ -171,7 +171,9 @@ def predict(paper: Paper, model: str, device: PredictedDevice) -> tuple[CallWork
     None if it was not counted or nothing was fitted.
     """
     demand = paper.predictions.calls.get((model, BATCH, PRECISION_BYTE[PRECISION], INFERENCE))
-    basis = demand and paper.predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE, demand.sort)
+    basis = demand and paper.predictions.predictor.basis(
+        device, PRECISION, usual_setting(PRECISION), INFERENCE, demand.sort
+    )
     return (demand, basis) if demand and basis else None
 
 

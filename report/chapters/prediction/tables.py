@@ -4,7 +4,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.values import significant
-from measure.predicting.prediction import Prediction, origin
+from measure.predicting.prediction import DATASHEET, Prediction, origin
 from measure.predicting.records import BY_DEVICE, BY_FAMILY, FIVE_KNOWN, ONE_KNOWN, OURS
 from report import display
 from report.chapters.prediction.facts import FIT, checks, common_devices, predict
@@ -29,7 +29,7 @@ def typical(paper: Paper) -> str:
     lines = []
     for name, found in display.required(rows, FIT):
         first = next(iter(found.values()))
-        marked = f"{escape(short_name(name))}{'' if first.timed_models else ' †'}"
+        marked = f"{escape(short_name(name))}{' †' if first.basis == DATASHEET else ''}"
         lines.append([marked, *map(_milliseconds, found.values()), origin(first.basis, first.timed_models)])
     models = [*rows[0][1]]
     return markdown_table(f"Chip | {' | '.join(f'{model_name(model)} >' for model in models)} | From", lines)
@@ -51,11 +51,15 @@ def errors(paper: Paper) -> str:
     names = {machine.folder: machine.name for machine in paper.machines}
     lines = [
         [
-            escape(names.get(row.device, short_name(row.device))), row.precision, str(row.calls),
+            escape(names.get(row.device, short_name(row.device))), _setting(row.precision, row.options), str(row.calls),
             *(of_way.get(row.setting, NONE) for of_way in medians),
             percent(row.p90_error), known(row.coverage, percent), significant(row.median_ratio, 2),
         ]
         for row in each(display.required(pd.concat(found), FIT).drop_duplicates("setting"))
     ]  # fmt: skip
-    header = "Device | Precision | Times > | Datasheet > | One time > | Five > | Own fit >"
+    header = "Device | Setting | Times > | Datasheet > | One time > | Five > | Own fit >"
     return markdown_table(f"{header} | Nine in ten > | Covered > | Factor >", lines)
+
+
+def _setting(precision: str, options: str) -> str:
+    return ", ".join([precision, *filter(None, options.split(";"))])
