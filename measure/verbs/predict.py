@@ -5,6 +5,7 @@ import dataclasses
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -106,7 +107,7 @@ def main(flags: argparse.Namespace) -> int:
     """
     batches = sorted(set(flags.batch_sizes))
     setting = _setting(flags.setting, flags.precision)
-    devices = _devices(flags.data, flags.chip, flags.precision)
+    devices, named = _devices(flags.data, flags.chip, flags.precision)
     if flags.known and len(devices) > 1:
         raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
     fitted = curated_file(Coefficient, flags.data).parents[1]  # the project's, whole, where this cache has no fit
@@ -125,8 +126,8 @@ def main(flags: argparse.Namespace) -> int:
     lack = f"nobody timed a {PASSES[phase]} at {flags.precision} on a chip of such a kind"
     if not rows:
         raise UserError(f"--chip: {lack}: {name_first(untimed)}; name another chip or --precision")
-    if untimed and flags.chip:
-        print(f"Left out, since {lack}: {name_first(untimed)}", file=sys.stderr)
+    if lacking := [text for text in untimed if text.rpartition(" (")[0] in named]:
+        print(f"Left out, since {lack}: {name_first(lacking)}", file=sys.stderr)
     rows.sort(key=lambda row: (row.batch, row.rank))
     if flags.json:
         heading = {"model": keys[0].model, "input_shape": keys[0].input_shape, "precision": flags.precision}
@@ -181,14 +182,13 @@ def _inputs(key: Key, demand: CallWork) -> str:
 def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> Iterator[str]:
     if len({row.chip for row in rows}) > 1:
         yield "Each batch is sorted by likely time; chips without an interval, or with too little memory, come last."
-    for batch in dict.fromkeys(row.batch for row in rows):
-        of_batch = [row for row in rows if row.batch == batch]
-        hosted = sum(row.costliest == LAUNCHES and row.costliest_share > MOST for row in of_batch)
-        if 2 * hosted > len(of_batch):
-            yield (
-                f"Batch {batch}: launches take most of the time on {hosted} of {len(of_batch)} lines. The host "
-                "decides, so do not rank chips by these times; name your host with --host."
-            )
+    hosted = [row.batch for row in rows if row.costliest == LAUNCHES and row.costliest_share > MOST]
+    batches = Counter(row.batch for row in rows)
+    if decided := [str(batch) for batch, count in batches.items() if 2 * hosted.count(batch) > count]:
+        yield (
+            f"Batch {', '.join(decided)}: launches take most of the time on most lines. The host decides there: "
+            "do not rank chips by these times, and name your host with --host."
+        )
     if on_roof := sum(row.is_on_roof for row in rows):
         yield f"On {on_roof} of {len(rows)} lines the likely time is the least time, because the fit gives less."
     for key in keys:
@@ -208,8 +208,11 @@ def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> I
             yield f"Batch {key.batch}: the memory leaves out the cache, because the decode after it cannot be counted."
 
 
-def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:
-    """Return the devices of these names and globs (default: all) that have the precision; name those that lack it."""
+def _devices(data: Path, names: Sequence[str] | None, precision: str) -> tuple[list[PredictedDevice], set[str]]:
+    """Return the devices of these names and globs (default: all) that have the precision, and the names among these.
+
+    Print the named ones that lack it.
+    """
     chips = of_chips(data)
     devices = {each.name: each for each in (*chips.values(), *(machine for _, _, machine in of_machines(data)))}
     globs = [chips[fold_name(name)].name if fold_name(name) in chips else name for name in names or ("*",)]
@@ -223,7 +226,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     named = {name for glob in globs if not {*glob} & {*"*?["} for name in matching(devices, glob)}
     if lacking := sorted(named - {device.name for device in able}):
         print(f"Left out, since no rate at {precision} is known: {name_first(lacking)}", file=sys.stderr)
-    return able
+    return able, named
 
 
 def _reference_calls(flags: argparse.Namespace, counted: Calls) -> list[OwnTime]:

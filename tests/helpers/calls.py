@@ -10,13 +10,12 @@ import numpy as np
 
 from measure.domain.words import INFERENCE, LAYER_KINDS, STEP
 from measure.predicting.prediction_terms import PLACE, CallWork, LayerRoof
-from measure.predicting.records import ANY, HERE, Setting
+from measure.predicting.records import HERE, Setting
 from measure.predicting.timings import TimedCall, network_of
 
 ROOF = LayerRoof(1e12, 1e11, convolution_flop_per_s=1e12)
 BEAD = Setting("Bead 2", "made", "2.4", "fp16", "eager", INFERENCE)
-HOST = Setting("host", HERE, "2.14.0", ANY, "", INFERENCE)
-COSTS = {HOST: 10.0, HOST._replace(phase=STEP): 20.0}
+COSTS = {("host", HERE, "2.14.0", INFERENCE): 10.0, ("host", HERE, "2.14.0", STEP): 20.0}
 """100 operators take 1 ms to launch, and in a training step 2 ms."""
 
 
@@ -30,7 +29,7 @@ def work(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100, **a
 
 def call(model: str, latency_s: float, work: CallWork, setting: Setting = BEAD, **changed: object) -> TimedCall:
     work = replace(work, network=network_of(model), family=model.rstrip("0123456789"))
-    made = {"roof": ROOF, "chip_kind": "gpu"}
+    made = {"roof": ROOF, "chip_kind": "gpu", "die": setting.device}
     return TimedCall(setting=setting, model=model, latency_s=latency_s, work=work, **(made | changed))  # type: ignore[arg-type]
 
 

@@ -15,6 +15,7 @@ from measure.predicting.study import ASIDE
 from measure.published.records import PublishedTiming
 
 CACHE = Path("cache")
+OPTIONS = ("option", "autocast"), ("option", "benchmark")
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +40,9 @@ def read(record):
 def test_only_one_fit_at_a_time_writes_coefficients_and_errors(monkeypatch, capsys):
     written = watch_writes(monkeypatch)
     assert fit() == 0
-    assert written == dict.fromkeys(("coefficients.csv", "networks.csv", "errors.csv"), True)
-    assert {row.device for row in read(Coefficient)} == {"any GPU", "NVIDIA T4", "NVIDIA V100 SXM2"}
+    assert written == dict.fromkeys(("coefficients.csv", "hosts.csv", "networks.csv", "errors.csv"), True)
+    found = {(row.device, row.level, row.label) for row in read(Coefficient)}
+    assert found == {("any GPU", *each) for each in (("pool", ""), ("die", "TU104"), ("die", "GV100"), *OPTIONS)}
     printed = capsys.readouterr()
     assert printed.out.split("\n")[0].split()[:3] == ["left", "out", "device"]
     assert "any GPU" in printed.err

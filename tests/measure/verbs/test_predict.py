@@ -11,14 +11,23 @@ from measure.cache.folders import Workloads
 from measure.domain.schema import file_of
 from measure.domain.workload_records import Workload
 from measure.predicting import records
-from measure.predicting.records import ALL, BY_DEVICE, TERMS, Coefficient, PredictionError, Setting, pool_of
+from measure.predicting.records import (
+    ALL,
+    BENCHMARK,
+    BY_DEVICE,
+    OPTION,
+    TERMS,
+    Coefficient,
+    HostCost,
+    PredictionError,
+    pool_of,
+)
 from measure.published.records import PublishedTiming
 from measure.run.tasks import Failure
 from measure.verbs import predict
 
 MODEL = "squeezenet1_0"
 POOL = pool_of("gpu", "bf16", "inference")
-HOST = Setting("bench", "measured", "2.14.0", records.ANY, "", "inference")
 CHIP = ("--chip", "Bead 2")
 
 
@@ -26,13 +35,15 @@ CHIP = ("--chip", "Bead 2")
 def made(tmp_path_factory, forked_workers):
     """The chips of the world, a fit that doubles the arithmetic of a call, and a host that launches in 10 us.
 
-    The network is counted.
+    With cudnn.benchmark a call takes half as long. The network is counted.
     """
     data = tmp_path_factory.mktemp("predict")
     shutil.copy(WORLD / "chips.csv", data)
     values = {term: 2.0 for term in TERMS if term.endswith("arithmetic")}
-    rows = [Coefficient(*POOL, term, 40, values.get(term, 0.0)) for term in TERMS]
-    rows.append(Coefficient(*HOST, records.LAUNCHES, 1, 10.0))
+    of_pool = POOL.device, POOL.precision, POOL.phase
+    rows = [Coefficient(*of_pool, records.POOL, "", term, 40, values.get(term, 0.0)) for term in TERMS]
+    rows += [Coefficient(*of_pool, OPTION, BENCHMARK, term, 40, 0.5) for term in TERMS]
+    hosts = [HostCost("bench", "inference", "2.14.0", 10.0)]
     middle = ALL, 40, 40, 0.1, 0.2, 0.9, 1.0
     errors = [
         PredictionError(*POOL, left_out, records.OURS, batches, *middle, 2.0)
@@ -40,14 +51,15 @@ def made(tmp_path_factory, forked_workers):
         for batches in ("1", "2 to 15")
     ]
     errors += [replace(error, batches=ALL, sort=records.CONVOLUTIONAL) for error in errors[::2]]
-    for record, found in ((Coefficient, rows), (PredictionError, errors), (PublishedTiming, [])):
+    for record, found in ((Coefficient, rows), (HostCost, hosts), (PredictionError, errors), (PublishedTiming, [])):
         table.write(file_of(record, data), record, found)
     assert call(data, MODEL, *CHIP, "--batch-sizes", "1", "2", "3", "8") == 0
     return data
 
 
 def call(data, *words):
-    return command.main(["predict", *words, "--precision", "bf16", "--data", str(data)])
+    sizes = [] if "--batch-sizes" in words else ["--batch-sizes", "1"]
+    return command.main(["predict", *words, *sizes, "--precision", "bf16", "--data", str(data)])
 
 
 def predictions(data, capsys, *words):
@@ -58,7 +70,7 @@ def predictions(data, capsys, *words):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        # None of Cog 3's kind was timed: it has no interval, and comes last at each batch size
+        # None of Cog 3's kind was timed
         ("predict", [MODEL, "--chip", "Bead 2", "Cog 3", "--batch-sizes", "3", "2"]),
         ("predict-markdown", [MODEL, *CHIP, "--markdown"]),
         ("predict-json", [MODEL, *CHIP, "--batch-sizes", "8", "--json"]),
@@ -71,7 +83,7 @@ def test_predict(golden, made, capsys, name, words):
 
 
 def test_a_datasheet_predicts_a_chip_and_timings_scale_it(made, capsys):
-    words = (MODEL, *CHIP, "--batch-sizes", "1", "8", "--host", "0.000001us")
+    words = (MODEL, *CHIP, "--batch-sizes", "1", "8", "--host", "0.000001us", "--setting", "none")
     one, row = predictions(made, capsys, *words)
     # torchvision publishes 0.819 GMAC; 8 inputs at 100 TFLOP/s, twice as long
     flop_s = 8 * 2 * 0.819e9 / 1e14
@@ -85,6 +97,48 @@ def test_a_datasheet_predicts_a_chip_and_timings_scale_it(made, capsys):
         found = predictions(made, capsys, *words, "--known", *references)
         expected = [("scaled", pytest.approx(3 * each["likely_s"], rel=0.04)) for each in (one, row)]
         assert [(each["basis"], each["likely_s"]) for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "way", "factor"),
+    [
+        ((), "eager with autocast and benchmark", 0.5),
+        (("--setting", "benchmark", "torch.compile"), "torch.compile with benchmark", 0.5),
+        (("--setting", "none"), "eager", 1.0),
+        (("--setting",), "eager", 1.0),
+    ],
+)
+def test_a_heading_names_the_setting_of_its_answer(made, capsys, words, way, factor):
+    sizes = "--batch-sizes", "8", "--host", "0.000001us"
+    assert call(made, MODEL, *CHIP, *sizes, *words) == 0
+    assert f"bf16, forward pass, {way}, host" in capsys.readouterr().out
+    (found,) = predictions(made, capsys, MODEL, *CHIP, *sizes, *words)
+    assert found["likely_s"] == pytest.approx(factor * 2 * 8 * 2 * 0.819e9 / 1e14, rel=0.01)
+
+
+def test_the_default_batch_is_64(made, capsys):
+    assert command.main(["predict", MODEL, *CHIP, "--precision", "bf16", "--data", str(made)]) == 0
+    assert "batch 64, bf16" in capsys.readouterr().out
+
+
+def test_notes_say_where_the_host_decides_and_where_a_roof_stands(made, capsys):
+    assert call(made, MODEL, *CHIP, "--host", "40us") == 0
+    assert "Batch 1: launches take most of the time on most lines" in capsys.readouterr().out
+    words = "--batch-sizes", "8", "--host", "0.000001us"
+    assert call(made, MODEL, *CHIP, *words, "--setting", "none") == 0
+    printed = capsys.readouterr().out
+    assert "launches take most" not in printed
+    assert "the likely time is the least time" not in printed
+    assert call(made, MODEL, *CHIP, *words, "--known", MODEL, "8", "1us") == 0  # at the peak it takes 131 us
+    assert "On 1 of 1 lines the likely time is the least time" in capsys.readouterr().out
+
+
+def test_a_chip_of_a_kind_that_nobody_timed_is_left_out_aloud(made, capsys):
+    assert call(made, MODEL, "--chip", "Cog 3") == 2
+    assert "nobody timed a forward pass at bf16 on a chip of such a kind: Cog 3 (asic)" in capsys.readouterr().err
+    assert call(made, MODEL) == 0  # not named
+    printed = capsys.readouterr()
+    assert "Cog 3" not in printed.out + printed.err
 
 
 def test_the_host_is_the_measured_one_or_a_time(made, capsys):
@@ -103,6 +157,8 @@ def test_the_host_is_the_measured_one_or_a_time(made, capsys):
         (("--host", "laptop"), "'laptop' is neither a time such as 8us nor a machine with a GPU (bench measured)"),
         (("--known", MODEL, "8"), "--known: takes MODEL BATCH TIME, once or more, not 2 words"),
         (("--known", MODEL, "8", "soon"), "--known: 'soon' is not a time"),
+        (("--setting", "none", "autocast"), "--setting: 'none' stands alone"),
+        (("--setting", "tf32"), "--setting: tf32 changes fp32 alone"),
     ],
 )
 def test_a_wrong_host_or_time_is_named(made, capsys, words, wrong):
@@ -149,7 +205,6 @@ def test_a_language_models_head_and_notes_say_what_they_are_of(made, tmp_path, c
     assert head.startswith("gpt2_decode_16, 1 token after 16, batch 2, bf16, ")
     assert "tokens/s" in columns
     assert "inputs/s" not in columns
-    assert "sorted by likely time" in printed.out
     assert call(data, *words) == 0
     assert capsys.readouterr().err == ""  # nothing is counted again
 
