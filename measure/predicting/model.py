@@ -21,9 +21,9 @@ STEPS, SETTLED = 40, 1e-5  # a fit ends when a step improves it by less than thi
 
 # Standard deviations of logarithms, chosen on devices left out (docs/prediction.md says what each gained): of the
 # factor that all coefficients of a label share, and of each coefficient besides. TIMINGS: of one source on one device.
-# HOST: the time of a host's launches over the expected one. NOISE: one time
-TIMINGS = "timings"
-SPREADS = {POOL: (0.5, 0.6), OPTION: (0.2, 0.2), DIE: (0.4, 0.25), TIMINGS: (0.2, 0.1)}
+# OWN: of a device whose own times are known. HOST: the time of a host's launches over the expected one. NOISE: one time
+TIMINGS, OWN = "timings", "own"
+SPREADS = {POOL: (0.5, 0.6), OPTION: (0.2, 0.2), DIE: (0.4, 0.15), TIMINGS: (0.2, 0.1), OWN: (0.4, 0.25)}
 HOST, NOISE = 0.6, 0.08
 
 # The expectation without measurements, ``(terms,)``: layers run at their roofs; an operator takes 3 µs to launch, and a
@@ -41,12 +41,16 @@ def likely(coefficients: Numbers, terms: Numbers, launch_s: Numbers) -> Numbers:
 
 
 class Level(NamedTuple):
-    """A label per row, None for a row that the level does not touch, and the spreads of its coefficients."""
+    """A label per row, None for a row that the level does not touch, and the spreads of its coefficients.
+
+    A level may touch the first ``width`` terms alone.
+    """
 
     name: str
     labels: Sequence[str | None]
     together: float
     each: float
+    width: int | None = None
 
 
 Effects = dict[tuple[str, str], Numbers]  # logarithms of factors ``(terms,)`` by level and label
@@ -54,7 +58,7 @@ Effects = dict[tuple[str, str], Numbers]  # logarithms of factors ``(terms,)`` b
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """The parameters of a level from ``start`` on: ``(labels, terms)``; a row has the label at its place, or -1.
+    """The parameters of a level from ``start`` on: ``(labels, width)``; a row has the label at its place, or -1.
 
     ``together`` and ``each`` are the precisions of a label's mean and of its terms around that, relative to the noise.
     """
@@ -63,19 +67,25 @@ class _Block:
     labels: Sequence[str]
     places: NDArray[Any]
     start: int
+    width: int
     together: float
     each: float
 
     @classmethod
-    def of(cls, level: Level, start: int, terms: int) -> "_Block":
+    def of(cls, level: Level, start: int, width: int) -> "_Block":
         labels = list(dict.fromkeys(label for label in level.labels if label is not None))
         place = {label: at for at, label in enumerate(labels)}
         places = np.array([-1 if label is None else place[label] for label in level.labels], int)
-        together = NOISE**2 / (level.together**2 + level.each**2 / terms)
-        return cls(level.name, labels, places, start, together, NOISE**2 / level.each**2)
+        width = level.width or width
+        together = NOISE**2 / (level.together**2 + level.each**2 / width)
+        return cls(level.name, labels, places, start, width, together, NOISE**2 / level.each**2)
+
+    def columns(self, place: int) -> NDArray[Any]:
+        """Return the places of a label's parameters among all."""
+        return self.start + place * self.width + np.arange(self.width)
 
     def penalty(self, logs: Numbers) -> tuple[NDArray[Any], float]:
-        """Return the curvature and the misfit of a label's logarithms ``(terms,)``, with less weight on outliers."""
+        """Return the curvature and the misfit of a label's logarithms ``(width,)``, with less weight on outliers."""
         terms, mean = len(logs), logs.mean()
         misfit, weight = _huber(mean * self.together**0.5)
         common = np.full((terms, terms), 1.0 / terms)
@@ -103,24 +113,25 @@ def fit_levels(
     width, blocks, start = terms.shape[1], [], 0
     for level in levels:
         blocks.append(_Block.of(level, start, width))
-        start += len(blocks[-1].labels) * width
+        start += len(blocks[-1].labels) * blocks[-1].width
     logs = np.zeros(start)
-    for block, label, place in _places(blocks, width):
+    for block, label, place in _places(blocks):
         if first and (block.name, label) in first:
-            logs[place] = first[block.name, label]
+            logs[place] = first[block.name, label][: block.width]
     found, _ = _settle(expected * terms, launch_s, times, blocks, logs, weights, has_own_host=False)
-    return {(block.name, label): found[place] for block, label, place in _places(blocks, width)}
+    effects = {(block.name, label): found[place] for block, label, place in _places(blocks)}
+    return {label: np.pad(logs, (0, width - len(logs))) for label, logs in effects.items()}
 
 
-def _places(blocks: Sequence[_Block], width: int) -> Iterator[tuple[_Block, str, slice]]:
+def _places(blocks: Sequence[_Block]) -> Iterator[tuple[_Block, str, slice]]:
     for block in blocks:
         for at, label in enumerate(block.labels):
-            yield block, label, slice(block.start + at * width, block.start + (at + 1) * width)
+            yield block, label, slice(block.start + at * block.width, block.start + (at + 1) * block.width)
 
 
 def fit(
     expected: Numbers, terms: Numbers, launch_s: Numbers, times: Numbers,
-    spreads: tuple[float, float] = SPREADS[DIE], has_own_host: bool = False,
+    spreads: tuple[float, float] = SPREADS[OWN], has_own_host: bool = False,
 ) -> tuple[Numbers, float]:  # fmt: skip
     """Return the coefficients ``(terms,)`` that make ``likely`` give ``times`` ``(rows,)`` (s), and a launch factor.
 
@@ -145,21 +156,18 @@ def _settle(
     terms, launch_s, times, alike = terms[order], launch_s[order], times[order], alike.ravel()[order]
     weights = weights[order] if isinstance(weights, np.ndarray) else weights
     firsts = np.searchsorted(alike, np.arange(len(labels)))
-    columns = [
-        [
-            block.start + place * width + np.arange(width)
-            for block, place in zip(blocks, of_rows, strict=True)
-            if place >= 0
-        ]
-        for of_rows in labels
-    ]
-    labelled = [*_places(blocks, width)]
+    columns, terms_of = [], []  # of each such group of rows: the places of its parameters, and their terms
+    for of_rows in labels:
+        touched = [(block, place) for block, place in zip(blocks, of_rows, strict=True) if place >= 0]
+        columns.append(np.concatenate([block.columns(place) for block, place in touched]))
+        terms_of.append(np.concatenate([np.arange(block.width) for block, _ in touched]))
+    labelled = [*_places(blocks)]
     of_host = NOISE**2 / HOST**2 if has_own_host else 1.0
 
     def tried(logs: Numbers) -> tuple[Numbers, Numbers, Numbers, float]:
         """Return slopes of all terms and of the host ``(rows, terms + 1)``, errors, their weights, and the misfit."""
-        factors = np.exp(np.clip([sum(logs[of_level] for of_level in each) for each in columns], -20, 20))
-        parts, host_s = terms * factors[alike], np.exp(logs[size]) * launch_s
+        sums = [np.bincount(of, logs[each], width) for each, of in zip(columns, terms_of, strict=True)]
+        parts, host_s = terms * np.exp(np.clip(sums, -20, 20))[alike], np.exp(logs[size]) * launch_s
         device_s = np.maximum(parts.sum(axis=1), TINY)
         found = np.hypot(device_s, host_s)
         errors = np.log(times / found)
@@ -181,11 +189,10 @@ def _settle(
         for block, _, place in labelled:
             normal[place, place] = block.penalty(logs[place])[0]
         downhill = -normal @ logs
-        for each, square, total in zip(columns, squares, sums, strict=True):
-            places = np.concatenate([*each, [size]])
-            terms_of = np.append(np.tile(np.arange(width), len(each)), width)
-            normal[np.ix_(places, places)] += square[np.ix_(terms_of, terms_of)]
-            downhill[places] += total[terms_of]
+        for each, of_each, square, total in zip(columns, terms_of, squares, sums, strict=True):
+            places, of = np.append(each, size), np.append(of_each, width)
+            normal[np.ix_(places, places)] += square[np.ix_(of, of)]
+            downhill[places] += total[of]
         step = np.linalg.solve(normal, downhill)
         while (now := tried(logs + step))[3] > misfit and np.abs(step).max() > SETTLED:
             step = step / 2

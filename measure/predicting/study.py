@@ -13,11 +13,13 @@ import pandas as pd
 
 from measure.predicting import records as tables
 from measure.predicting.model import AT_THE_ROOF, SPREADS, TIMINGS, Effects, Level, fit, fit_levels, likely
-from measure.predicting.prediction_terms import Numbers
+from measure.predicting.prediction_terms import SERVING, Numbers
 from measure.predicting.records import (
     ALL,
+    ARITHMETIC,
     COMPILED,
     DIE,
+    MEMORY,
     METHODS,
     OPTION,
     OPTIONS,
@@ -198,8 +200,12 @@ def fit_pool(rows: pd.DataFrame, first: Effects | None = None) -> Effects:
         (OPTION, [option if option in each else None for each in rows.options]) for option in (COMPILED, *OPTIONS)
     ]
     labels.append((TIMINGS, list(rows.timings)))
+    # A server launches by its program and host, whatever the die
+    widths = {DIE: len((*ARITHMETIC, *MEMORY))} if rows.kind.iloc[0] == SERVING else {}
     levels = [
-        Level(name, of_rows, *SPREADS[name]) for name, of_rows in labels if any(each is not None for each in of_rows)
+        Level(name, of_rows, *SPREADS[name], widths.get(name))
+        for name, of_rows in labels
+        if any(each is not None for each in of_rows)
     ]
     return fit_levels(*parts(rows), levels, weights(rows), first=first)
 

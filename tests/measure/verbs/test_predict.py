@@ -71,7 +71,7 @@ def predictions(data, capsys, *words):
     ("name", "words"),
     [
         # None of Cog 3's kind was timed
-        ("predict", [MODEL, "--chip", "Bead 2", "Cog 3", "--batch-sizes", "3", "2"]),
+        ("predict", [MODEL, "--chip", "Bead 2", "Cog 3", "NVIDIA L4", "--batch-sizes", "3", "2"]),
         ("predict-markdown", [MODEL, *CHIP, "--markdown"]),
         ("predict-json", [MODEL, *CHIP, "--batch-sizes", "8", "--json"]),
         ("predict-known", [MODEL, *CHIP, "--known", MODEL, "8", "2ms", "--batch-sizes", "8"]),
@@ -197,7 +197,7 @@ def test_a_model_that_cannot_be_counted_is_tried_again(made, tmp_path, capsys, m
 
 def test_a_language_models_head_and_notes_say_what_they_are_of(made, tmp_path, capsys):
     data = shutil.copytree(made, tmp_path / "data")
-    words = ("gpt2_decode_16", "--chip", "Bead 2", "Cog 3", "--batch-sizes", "2")
+    words = ("gpt2_decode_16", *CHIP, "--batch-sizes", "2")
     assert call(data, *words) == 0
     printed = capsys.readouterr()
     assert "gpt2_decode_16" in printed.err  # counting takes a while
