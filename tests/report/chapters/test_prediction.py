@@ -12,9 +12,9 @@ from helpers.world import WORLD, numbers, rows_of, world, wrong
 
 from measure.cache import table
 from measure.domain.schema import file_of
-from measure.domain.words import EAGER, INFERENCE
-from measure.predicting.prediction import Predictor
-from measure.predicting.records import CONVOLUTIONAL, SORTS, Coefficient, NetworkFactor, PredictionError
+from measure.domain.words import INFERENCE
+from measure.predicting.prediction import Predictor, usual_setting
+from measure.predicting.records import CONVOLUTIONAL, SORTS, Coefficient, HostCost, NetworkFactor, PredictionError
 from measure.predicting.timings import Key
 from report import display
 from report.chapters.prediction import cards, chooser, figures
@@ -74,11 +74,10 @@ def test_the_figure_has_the_errors_of_each_way_to_predict():
         # Of GPUs left out, convolutional networks were timed at 16 to 127; the intervals of dense ones did not hold
         *(("NVIDIA H100 SXM", batch, CONVOLUTIONAL, batch == 127) for batch in (1, 8, 127, 128)),
         *(("NVIDIA H100 SXM", 64, sort, sort == CONVOLUTIONAL) for sort in SORTS),
-        ("AWS Trainium2", 64, CONVOLUTIONAL, False),  # no ASIC was timed
     ],
 )
 def test_an_interval_needs_networks_timed_alike(name, batch, sort, is_checked):
-    basis = PREDICTIONS.predictor.basis(device(name), "fp16", EAGER, INFERENCE, sort)
+    basis = PREDICTIONS.predictor.basis(device(name), "fp16", usual_setting("fp16"), INFERENCE, sort)
     assert (basis.interval(sort, batch) is not None) == is_checked
 
 
@@ -87,7 +86,7 @@ def row_of(found, name):
     return next(row for row in found["rates"][f"fp16,{INFERENCE},{CONVOLUTIONAL}"] if row["chip"] == places[name])
 
 
-@pytest.mark.parametrize("name", ["NVIDIA T4", "NVIDIA H100 SXM", "AWS Trainium2"])
+@pytest.mark.parametrize("name", ["NVIDIA T4", "NVIDIA H100 SXM", "NVIDIA B200 SXM"])
 def test_the_chooser_agrees_with_the_predictor(name):
     found = chooser.choices(world())
     demand = found["calls"][f"resnet50,64,2,{INFERENCE}"]
@@ -99,23 +98,29 @@ def test_the_chooser_agrees_with_the_predictor(name):
     # As a reader's page computes them
     least = max(np.dot(terms[:3], row["least"][:3]), demand["footprint"] * row["least"][3])
     likely = np.hypot(np.dot(terms, row["weights"]), row["host"] * terms[6])
-    basis = PREDICTIONS.predictor.basis(device(name), "fp16", EAGER, INFERENCE)
+    basis = PREDICTIONS.predictor.basis(device(name), "fp16", usual_setting("fp16"), INFERENCE)
     prediction = basis.predict(RESNET)
     assert (least, likely) == pytest.approx((prediction.least_s, prediction.likely_s), rel=1e-3)
     checked = {batch for batch, factor in row["within"].items() if factor == 1.3}
-    assert checked == (set() if name == "AWS Trainium2" else {64})
+    assert checked == {64}
+
+
+def test_the_chooser_leaves_out_kinds_that_nobody_timed():
+    found = chooser.choices(world())
+    assert device("AWS Trainium2").chip_kind == "asic"
+    assert {each["kind"] for each in found["devices"]} == {"cpu", "gpu"}
 
 
 def test_a_call_in_the_chooser_has_its_networks_factor():
     factor = NetworkFactor("any GPU", "16 bits", INFERENCE, "resnet50", 0.8)
     predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.folders)
-    tables = (table.read(file_of(record, WORLD), record) for record in (Coefficient, PredictionError))
+    tables = (table.read(file_of(record, WORLD), record) for record in (Coefficient, HostCost, PredictionError))
     vars(predictions).update(timed=[], predictor=Predictor(*tables, [factor]))
     found = chooser.choices(replace(world(), predictions=predictions, machines=()))
     factors = {call: each["factor"] for call, each in found["calls"].items()}
     assert factors.pop(f"resnet50,64,2,{INFERENCE}") == 0.8
     assert {factor for call, factor in factors.items() if not call.startswith("resnet50")} == {1}
-    assert [row_of(found, name)["factors"] for name in ("NVIDIA T4", "AWS Trainium2")] == [True, True]
+    assert row_of(found, "NVIDIA T4")["factors"]
 
 
 def test_the_chooser_has_its_chips_and_the_fastest_eager_time():
@@ -148,7 +153,7 @@ def visit_to(place, browser, folder):
 
 @pytest.mark.browser
 def test_the_page_ranks_only_checked_chips(browser, tmp_path):
-    names = ["NVIDIA T4", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "AWS Trainium2"]
+    names = ["NVIDIA T4", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "AWS Trainium2"]  # nobody timed an ASIC
     made = replace(world(), chips=world().chips[world().chips.chip.isin(names)], machines=())
     visit = visit_to(chooser.chooser.__wrapped__(made).split("\n")[1], browser, tmp_path)
     visit.page.evaluate("location.hash = 'card-resnet50'")
@@ -157,15 +162,16 @@ def test_the_page_ranks_only_checked_chips(browser, tmp_path):
     )
     rows = visit.page.locator(".chooser tbody tr:not([hidden]) th").all_inner_texts()
     # The checked ones by time: 2250, 989 and 65 TFLOP/s at 16 bits
-    assert [name[:9] for name in rows] == ["NVIDIA B2", "NVIDIA H1", "NVIDIA T4", "AWS Train"]
-    assert visit.page.locator(".chooser tr.unranked td").last.inner_text() == "extrapolated"
+    assert [name[:9] for name in rows] == ["NVIDIA B2", "NVIDIA H1", "NVIDIA T4"]
     assert visit.page.locator(".card:visible").get_attribute("id") == "card-resnet50"
     # The line where the page opens asks the same question, and answers with the first of the rows
     line = visit.page.locator(".chooser-line")
-    line.get_by_label("Chips").select_option("asic")
-    assert visit.page.locator(".chooser form").get_by_label("Chips").input_value() == "asic"
     line.get_by_label("Chips").select_option("gpu")
+    assert visit.page.locator(".chooser form").get_by_label("Chips").input_value() == "gpu"
     assert "NVIDIA B200 SXM" in line.locator("[role=status]").inner_text()
+    # Single inputs were not checked
+    visit.page.locator(".chooser form").get_by_label("Batch size").select_option("1")
+    assert visit.page.locator(".chooser tr.unranked td").last.inner_text() == "extrapolated"
     assert visit.complaints == []
     visit.context.close()
 
