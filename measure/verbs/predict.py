@@ -101,9 +101,9 @@ def add_verbs(verbs: Verbs) -> None:
 
 def main(flags: argparse.Namespace) -> int:
     """Predict the latency of a model on chips: the least time that their roofs allow, and the likely time with its 90 %
-    interval. Needs no such chip, no GPU and no weights. The model is counted once; the prediction uses latencies
-    measured on the chip, else its datasheet (docs/prediction.md). Chips are sorted by likely time; those without an
-    interval, or with too little memory, come last.
+    interval. Needs no such chip, no GPU and no weights. The model is counted once. One fit of all timings predicts
+    every chip, by its datasheet and by the timings of its die (docs/prediction.md). Chips are sorted by likely time;
+    those without an interval, or with too little memory, come last.
     """
     batches = sorted(set(flags.batch_sizes))
     setting = _setting(flags.setting, flags.precision)

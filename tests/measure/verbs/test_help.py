@@ -45,7 +45,8 @@ OTHER = {
     "plan-json": {"cuda", "mps", "cpu"}, "show-json": {"wide", "drifting", "workload"}, "list-json": {"3x224x224"},
     "model-json": {"arithmetic", "memory"},
     "predict-json": {
-        "arithmetic", "memory", "fitted", "scaled", "datasheet", "served", "parameter", "least", "expected", "most",
+        "arithmetic", "memory", "fitted", "die", "scaled", "datasheet", "served", "eager", "parameter", "least",
+        "expected", "most", "autocast", "benchmark", "channels_last", "tf32",
     },
     "trace-json": {
         "arithmetic", "memory", "cache", "compare", "a", "b", "name", "share", "a_s", "b_s", "transfer_s", "wait_s",
