@@ -23,7 +23,7 @@ STEPS, SETTLED = 40, 1e-5  # a fit ends when a step improves it by less than thi
 # factor that all coefficients of a label share, and of each coefficient besides. TIMINGS: of one source on one device.
 # OWN: of a device whose own times are known. HOST: the time of a host's launches over the expected one. NOISE: one time
 TIMINGS, OWN = "timings", "own"
-SPREADS = {POOL: (0.25, 0.3), OPTION: (0.2, 0.2), DIE: (0.4, 0.15), TIMINGS: (0.2, 0.1), OWN: (0.4, 0.25)}
+SPREADS = {POOL: (0.5, 0.3), OPTION: (0.2, 0.2), DIE: (0.4, 0.15), TIMINGS: (0.2, 0.1), OWN: (0.4, 0.25)}
 HOST, NOISE = 0.6, 0.08
 
 # The expectation without measurements, ``(terms,)``: layers run at their roofs; an operator takes 3 µs to launch, and a

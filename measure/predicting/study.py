@@ -135,10 +135,10 @@ def fits_without(fitted: pd.DataFrame) -> dict[str, Effects]:
 def faulty(fitted: pd.DataFrame, without: Mapping[str, Effects]) -> tuple[Setting, float] | None:
     """Return the setting that is off the most from the fit of all other devices, and its median ratio to that.
 
-    None if no setting is off by ``FAULTY``.
+    None if no setting is off by ``FAULTY``, or if too few devices were timed to tell which one is wrong.
     """
     off: dict[Setting, float] = {}
-    for name, effects in without.items():
+    for name, effects in without.items() if len(without) >= FEWEST else ():
         own = fitted[fitted.device == name]
         terms, launch_s, times = parts(own)
         ratios = pd.Series(times / likely(coefficients_at(effects, own), terms, launch_s), own.index)
