@@ -30,8 +30,8 @@ def test_a_pool_and_its_dies_are_fitted_without_those_put_aside(found):
         rows[level, label, "convolution arithmetic"] for level, label in ((POOL, ""), (DIE, "Bead 2"), (DIE, "Cog 3"))
     )
     assert (pool.models, bead.models, cog.models) == (125, 120, 95)
-    assert pool.value * bead.value == pytest.approx(2.0, rel=0.05)
-    assert pool.value * cog.value == pytest.approx(1.3 * 2.0, rel=0.05)
+    assert pool.value * bead.value == pytest.approx(2.0, rel=0.1)  # a part is of the timings
+    assert pool.value * cog.value == pytest.approx(1.3 * 2.0, rel=0.1)
 
 
 def test_left_out_rows_are_predicted_from_the_rest(found):
@@ -40,8 +40,9 @@ def test_left_out_rows_are_predicted_from_the_rest(found):
     aside = {device for left_out, device in rows if left_out == records.PUT_ASIDE}
     assert aside == {study.ASIDE[0], "any GPU"}
     # Cog 3 takes 1.3 times as long as Bead 2. One die shows its pool in part, for the pool is expected at the roof
-    assert 1.3 < rows[BY_DEVICE, "Cog 3"].median_ratio < 1.3 * 1.25
-    assert 1 / 1.3 < rows[BY_DEVICE, "Bead 2"].median_ratio < 1.25 / 1.3
+    cog, bead = (rows[BY_DEVICE, name].median_ratio for name in ("Cog 3", "Bead 2"))
+    assert 1.3 < cog < 1.7
+    assert cog / bead == pytest.approx(1.3**2, rel=0.2)
     assert rows[BY_DEVICE, "any GPU"].within is None  # two devices are too few
     # Five times on the device show the factor
     assert rows[records.FIVE_KNOWN, "Cog 3"].median_error < 0.03
