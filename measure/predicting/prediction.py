@@ -40,7 +40,7 @@ from measure.predicting.records import (
 )
 from measure.predicting.timings import hosts_of
 
-# The bases of a prediction: many models timed on the device, some on its die, known times, its datasheet alone
+# The bases of a prediction: models timed on the device, others or fewer on its die, known times, its datasheet alone
 FITTED, ON_DIE, SCALED, DATASHEET = "fitted", "die", "scaled", "datasheet"
 SERVED = "served"  # the variant of language models on GPUs: run by programs that serve them
 GPU = "gpu"
@@ -246,7 +246,8 @@ class Predictor:
             checks = [(tables.BY_FAMILY, pool), (tables.BY_FAMILY, many[1]), untimed]
         else:
             timed = self._models.get((pool, die), 0)
-            name, checks = ON_DIE if timed else DATASHEET, [untimed]
+            on_die = ON_DIE if device.die else FITTED  # a device without a known die stands for itself
+            name, checks = on_die if timed else DATASHEET, [untimed]
         within = [self._within.get(check, {}) for check in checks]
         return Basis(device, name, timed, coefficients, roof, kind, compiled, host, within, factors)
 

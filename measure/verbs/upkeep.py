@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from measure.cache.folders import Folder
 
 PARTS = "rows left by a killed command"
-HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
+HEAD = (
+    "left out", "device", "precision", "variant", "options", "phase", "latencies", "median error", "9 in 10 within",
+    "covered",
+)  # fmt: skip
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -103,13 +106,13 @@ def fit(flags: argparse.Namespace) -> int:
             table.write(file_of(record, flags.data), record, [_round(row) for row in rows])
     lines = [
         (
-            row.left_out, row.device, row.precision, row.variant, row.phase, str(row.calls), percent(row.median_error),
-            percent(row.p90_error), "" if row.coverage is None else percent(row.coverage),
+            row.left_out, row.device, row.precision, row.variant, row.options, row.phase, str(row.calls),
+            percent(row.median_error), percent(row.p90_error), "" if row.coverage is None else percent(row.coverage),
         )
         for row in errors
         if (row.method, row.batches, row.sort) == (OURS, ALL, ALL)
     ]  # fmt: skip
-    print("\n".join(aligned([HEAD, *lines], HEAD[5:])))
+    print("\n".join(aligned([HEAD, *lines], HEAD[6:])))
     return 0
 
 

@@ -108,9 +108,10 @@ def test_a_device_with_many_timed_models_has_its_dies_factor():
 @pytest.mark.parametrize(
     ("name", "known", "basis", "models", "factor", "within"),
     [
-        # A die has a factor, which its chips share; a known time adapts that; a datasheet has the pool's coefficients
+        # A die has a factor, which its chips share, and a device without a die has its own. A known time adapts it, and
+        # a datasheet has the pool's coefficients
         ("Cog 3", (), ON_DIE, 40, 1.3, 1.8),
-        ("Dot 4", (), ON_DIE, 3, 0.5, 1.8),
+        ("Dot 4", (), FITTED, 3, 0.5, 1.8),
         ("Dot 4", (3.0,), SCALED, 1, 3.0, 1.6),
         ("Eel 5", (3.0,), SCALED, 1, 3.0, 1.6),
         ("Eel 5", (3.0,) * 5, SCALED, 5, 3.0, 1.4),
