@@ -202,15 +202,12 @@ def _puzzle(timed: Timed) -> dict[str, Found]:
     pairs = pd.concat(found).sort_values("version", kind="stable").drop_duplicates("device", keep="last")
     ratios = pairs.latency_s_other / pairs.latency_s
     shares = pairs.layers_byte_other / pairs.bandwidth / pairs.latency_s_other
-    by_bytes, others = ratios[shares > 0.5], shares[shares <= 0.5]
     best = timed.best[timed.best.input_size == timed.best.input_size.mode()[0]].set_index("model")
     light, heavy = best.loc[LIGHT], best.loc[HEAVY]
     numbers = {
         "elsewhere.devices": len(ratios), "elsewhere.slower": (ratios > 1).sum(),
-        "elsewhere.by_bytes": len(by_bytes), "elsewhere.least": by_bytes.min(), "elsewhere.most": by_bytes.max(),
-        "elsewhere.batch": pairs.batch[shares > 0.5].min(), "elsewhere.others": len(others),
-        "elsewhere.other_batch": pairs.batch[shares <= 0.5].max(), "elsewhere.least_bytes": others.min(),
-        "elsewhere.most_bytes": others.max(),
+        "elsewhere.by_bytes": (shares > 0.5).sum(), "elsewhere.batch": pairs.batch[shares > 0.5].min(),
+        "elsewhere.other_batch": pairs.batch[shares <= 0.5].max(), "elsewhere.most_bytes": shares[shares <= 0.5].max(),
         "bounds.peak": light.peak, "bounds.bandwidth": light.bandwidth, "bounds.ridge": light.peak / light.bandwidth,
         "bounds.light": light.input_s, "bounds.heavy": heavy.input_s,
         "bounds.light_intensity": light.flop / light.layers_byte,

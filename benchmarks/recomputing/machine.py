@@ -272,8 +272,7 @@ def _puzzle(machine: Machine) -> dict[str, Found]:
         for model in (MOBILENET, RESNET)
     )
     return {
-        "puzzle.here.light": light, "puzzle.here.heavy": heavy, "puzzle.here.ratio": quotient(light, heavy),
-        "puzzle.here.kept": quotient(light_keeping, heavy_keeping),
+        "puzzle.here.ratio": quotient(light, heavy), "puzzle.here.kept": quotient(light_keeping, heavy_keeping),
     }  # fmt: skip
 
 

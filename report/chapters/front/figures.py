@@ -42,7 +42,7 @@ def overview(paper: Paper) -> alt.ConcatChart:
 def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> alt.LayerChart:
     rows = rows[["flop_per_s", "intensity"]].assign(name=rows.model.map(network_name))
     reach = [*rows.intensity, 8 * rows.intensity.max()]
-    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 165, reach, rows.flop_per_s)
+    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 150, reach, rows.flop_per_s)
     is_named, places = rows.name.isin(NAMED), ("intensity", "flop_per_s")
     color = by_color("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS, legend=None)
     return plane.chart(

@@ -14,7 +14,7 @@ from report.paper import BASE_PRECISION, Machine, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
 from report.paper.published import TWINS
-from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, ratio
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, ratio
 
 LIGHT, HEAVY = STORY
 
@@ -35,13 +35,9 @@ class PuzzleElsewhere(Facts):
     devices: Value  #: Devices with both networks timed.
     slower: Value  #: Devices where MobileNet-v2 takes longer than ResNet-18.
     by_bytes: Value  #: Devices where the bytes of MobileNet-v2 at the bandwidth take more than half of its time.
-    least: Value  #: The lowest ratio of times where bytes take more than half, with its device.
-    most: Value  #: The highest ratio of times where bytes take more than half, with its device.
     batch: Value  #: The smallest batch size where bytes take more than half.
-    others: Value  #: Devices where the bytes take less.
     other_batch: Value  #: The largest batch size where the bytes take less.
-    least_bytes: Value  #: The smallest share of MobileNet-v2's time that its bytes take, with its device.
-    most_bytes: Value  #: The largest such share where they take less than half, with its device.
+    most_bytes: Value  #: The largest share of MobileNet-v2's time that its bytes take where they take less than half.
 
 
 class Bounds(Facts):
@@ -63,8 +59,6 @@ class Bounds(Facts):
 class PuzzleHere(Facts):
     machine: Name  #: The measured machine.
     batch: Value  #: The largest common batch size of both networks.
-    light: Value  #: Latency of MobileNet-v2.
-    heavy: Value  #: Latency of ResNet-18.
     ratio: Value  #: Latency of MobileNet-v2 over ResNet-18's.
     kept: Value  #: Latency of MobileNet-v2 over ResNet-18's with freed memory kept.
 
@@ -93,20 +87,31 @@ class Puzzle(Facts):
     reference: PuzzleHere
     gpu: OnGpu
     problems: PuzzleProblems
+    always_slower: bool  #: MobileNet-v2 takes longer on every device with published timings
+    bits_count: bool  #: At the lower precision, MobileNet-v2 takes more of ResNet-18's time than at fp32
+    here_is_apart: bool  #: The ratio of the machine at hand is known, and it is no GPU of both precisions
+    has_measured_ratio: bool  #: One of the last two holds
     claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Puzzle:
     pair = _best_pair(paper)
-    bounds, reference = _bounds(*pair), here(paper.reference.at_hand)
+    bounds, elsewhere, gpu = _bounds(*pair), _elsewhere(paper), _on_gpu(paper)
+    own, reference = here(paper.at_hand), here(paper.reference.at_hand)
+    bits_count = (gpu.lower.number or 0) > (gpu.base.number or 0)
+    here_is_apart = not own.ratio.is_missing and not (bits_count and gpu.device.text == own.machine.text)
     return Puzzle(
         needs=_needs(paper, pair[1]),
-        elsewhere=sourced(_elsewhere(paper), published.SOURCE),
+        elsewhere=sourced(elsewhere, published.SOURCE),
         bounds=sourced(bounds, published.SOURCE),
-        here=here(paper.at_hand),
+        here=own,
         reference=reference,
-        gpu=_on_gpu(paper),
+        gpu=gpu,
         problems=sourced(_problems(bounds), published.SOURCE),
+        always_slower=elsewhere.slower.number == elsewhere.devices.number,
+        bits_count=bits_count,
+        here_is_apart=here_is_apart,
+        has_measured_ratio=bits_count or here_is_apart,
         claims={"kept_memory_turns": reference.kept.below(1) and not reference.ratio.below(1)},
     )
 
@@ -115,12 +120,10 @@ def _elsewhere(paper: Paper) -> PuzzleElsewhere:
     rows = compared(paper)
     if rows.empty:
         return missing(PuzzleElsewhere)
-    rows = rows.set_index("name")
     large, small = rows[rows.byte_share > BY_BYTES], rows[rows.byte_share <= BY_BYTES]
     return PuzzleElsewhere(
         count_of(len(rows), "devices"), count_of((rows.ratio > 1).sum(), "devices"), count_of(len(large), "devices"),
-        *extremes(large.ratio, fewest=2), exact(large.batch.min()), count_of(len(small), "devices"),
-        exact(small.batch.max()), *extremes(small.byte_share, "%", fewest=2),
+        exact(large.batch.min()), exact(small.batch.max()), exact(small.byte_share.max(), "%"),
     )  # fmt: skip
 
 
@@ -205,7 +208,7 @@ def here(machine: Machine | None) -> PuzzleHere:
     variants = matching(machine.variants, variant=KEPT_MEMORY, status="ok", precision=BASE_PRECISION, batch=batch)
     quick = {row.model: estimated(row, "latency_s", "s") for row in each(variants)}
     turned = ratio(quick.get(LIGHT, NOTHING), quick.get(HEAVY, NOTHING))
-    found = PuzzleHere(Name(machine.name), count_of(batch), light, heavy, ratio(light, heavy), turned)
+    found = PuzzleHere(Name(machine.name), count_of(batch), ratio(light, heavy), turned)
     command = options.measure_command(f"--models {LIGHT} {HEAVY}")
     return sourced(found, Source(f"machines/{machine.folder}/runs.csv", f"{LIGHT}, {HEAVY}", command))
 
