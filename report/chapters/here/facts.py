@@ -59,6 +59,8 @@ class Here(Facts):
     shares: HereShares
     pair: HerePair
     has_several: bool  #: More than one network was timed at that batch size
+    some_whole: bool  #: Some are below the ridge point by compulsory bytes, or that is unknown
+    some_layers: bool  #: Some are below the ridge point by the bytes between layers, or that is unknown
 
 
 def of(paper: Paper) -> Here:
@@ -68,16 +70,19 @@ def of(paper: Paper) -> Here:
     place = f"machines/{machine.folder}"
     cells, quiet = _timed(machine), _timed(machine.undisturbed)
     at_batch, roof = _at_one_batch(cells), machine.roof(BASE_PRECISION)
-    shares, has_several = _shares(quiet[quiet.batch.isin(at_batch.batch)]), len(at_batch) > 1
+    bound, has_several = _bound(at_batch, roof), len(at_batch) > 1
+    shares = _shares(quiet[quiet.batch.isin(at_batch.batch)])
     timed = source_of(f"{place}/samples.csv", "inference, eager, fp32", "inference")
     return Here(
         Name(machine.name, Source(f"{place}/machine.csv", "newest environment", measure_command())),
         sourced(_roofs(machine, cells), source_of(f"{place}/roofs.csv", "fp32", "roofs")),
-        sourced(_bound(at_batch, roof), timed),
+        sourced(bound, timed),
         _names(at_batch, roof),
         sourced(HereShares(*extremes(shares, "%", fewest=2 if has_several else 1)), timed),
         sourced(_pair(quiet), Source(timed.table, timed.rows)),  # measuring may find no pair
         has_several=has_several,
+        some_whole=bound.whole.number != 0,
+        some_layers=bound.layers.number != 0,
     )
 
 

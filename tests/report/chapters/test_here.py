@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from helpers.world import nothing, numbers, world, wrong
 
+from report.chapters.here.facts import of
 from report.paper import REFERENCE
 
 CPU = world().at_hand
@@ -38,6 +39,20 @@ def test_a_peak_below_the_networks_is_told():
     low = {"peak_flop_per_s": 5e10, "peak_low_flop_per_s": 4e10, "peak_high_flop_per_s": 6e10}
     # The six reach 62.5 or 125 GFLOP/s at batch size 8, broad 85, deep 125, tokens 80 at 1; lean 50 at most
     assert wrong("here", on(roofs=CPU.roofs.assign(**low)), {"roofs.beaten": 9}) == {}
+
+
+def test_the_batch_is_the_largest_of_those_with_most_networks():
+    models = CPU.cells[CPU.cells.batch == 64].model
+    paper = on(cells=CPU.cells[CPU.cells.model.isin(models)])
+    # At batch size 64 the parameters are read once for 64 inputs, so as a whole no network is below 10 FLOP/B
+    assert wrong("here", paper, {"bound.batch": 64, "bound.networks": 6, "bound.whole": 0}) == {}
+    found = of(paper)
+    assert (found.has_several, found.some_whole, found.some_layers) == (True, False, found.bound.layers.number > 0)
+
+
+def test_one_network_is_both_extremes():
+    found = of(on(cells=CPU.cells[(CPU.cells.model == "lean") & (CPU.cells.batch == 1)]))
+    assert (found.has_several, found.shares.least.number) == (False, 0.5)
 
 
 def test_a_pair_needs_intervals_that_do_not_meet():

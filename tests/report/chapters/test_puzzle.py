@@ -7,7 +7,7 @@ import pytest
 from helpers.world import rows_of, world, wrong
 
 from report.chapters.puzzle import figures
-from report.chapters.puzzle.facts import _on_gpu, compared, here
+from report.chapters.puzzle.facts import _on_gpu, compared, here, of
 
 
 def test_facts_by_hand():
@@ -73,6 +73,18 @@ def test_figures_show_the_ratios_and_the_life_of_operators():
         ("host", 1, 0, 3), ("arithmetic", 1, 3, 3.7), ("memory", 1, 3, 4),
         ("host", 2, 3, 6), ("arithmetic", 2, 6, 6.7), ("memory", 2, 6, 7),
     ]  # fmt: skip
+
+
+def test_words_depend_on_the_ratios():
+    # A GPU of one precision; the processor at hand has a ratio of its own
+    found = of(world())
+    assert (found.always_slower, found.bits_count, found.here_is_apart, found.has_measured_ratio) == (
+        True, False, True, True
+    )  # fmt: skip
+    others = world().published
+    shorter = others.timings.latency_s.where(others.timings.model != "timm:mobilenetv2_100", 1e-9)
+    faster = replace(others, timings=others.timings.assign(latency_s=shorter))
+    assert not of(replace(world(), published=faster)).always_slower
 
 
 def test_the_ratio_on_a_gpu_takes_the_largest_batch_with_all_four_times():
