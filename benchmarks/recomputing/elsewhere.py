@@ -208,7 +208,7 @@ def _puzzle(timed: Timed) -> dict[str, Found]:
         "elsewhere.devices": len(ratios), "elsewhere.slower": (ratios > 1).sum(),
         "elsewhere.by_bytes": (shares > 0.5).sum(), "elsewhere.batch": pairs.batch[shares > 0.5].min(),
         "elsewhere.other_batch": pairs.batch[shares <= 0.5].max(), "elsewhere.most_bytes": shares[shares <= 0.5].max(),
-        "bounds.peak": light.peak, "bounds.bandwidth": light.bandwidth, "bounds.ridge": light.peak / light.bandwidth,
+        "bounds.peak": light.peak, "bounds.bandwidth": light.bandwidth,
         "bounds.light": light.input_s, "bounds.heavy": heavy.input_s,
         "bounds.light_intensity": light.flop / light.layers_byte,
     }  # fmt: skip

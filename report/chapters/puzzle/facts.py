@@ -44,7 +44,6 @@ class Bounds(Facts):
     device: Name  #: The GPU with the most networks timed.
     peak: Value  #: The GPU's peak at 16 bits.
     bandwidth: Value  #: The GPU's bandwidth.
-    ridge: Value  #: The GPU's ridge point (FLOP/B).
     light_arithmetic: Value  #: Least time of the FLOP of MobileNet-v2 for one image.
     heavy_arithmetic: Value  #: Least time of the FLOP of ResNet-18 for one image.
     light_bytes: Value  #: Least time of the bytes of MobileNet-v2 for one image, layer by layer.
@@ -189,7 +188,6 @@ def _bounds(device: str, pair: list[Any]) -> Bounds:
     return Bounds(
         device=Name(short_name(device)),
         peak=exact(light.peak_flop_per_s, "FLOP/s"), bandwidth=exact(light.bandwidth_byte_per_s, "B/s"),
-        ridge=exact(light.peak_flop_per_s / light.bandwidth_byte_per_s, "FLOP/B"),
         light_arithmetic=exact(times(light)[0], "s"), heavy_arithmetic=exact(times(heavy)[0], "s"),
         light_bytes=exact(times(light)[1], "s"), heavy_bytes=exact(times(heavy)[1], "s"),
         light_intensity=exact(light.flop / light.layers_byte, "FLOP/B"),

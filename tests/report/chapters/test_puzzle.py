@@ -19,7 +19,7 @@ def test_facts_by_hand():
         "needs.light_flop": 1e9, "needs.heavy_flop": 2e9, "needs.fewer": 2, "needs.light_byte": 10.1e6 + 16e6 / 64,
         # 80 / 60 on three devices, and 0.9, 1.0 and 1.1 ms over 0.8 ms on A1, C3 and D4
         "elsewhere.devices": 6, "elsewhere.slower": 6,
-        "bounds.device": "Bead 2", "bounds.peak": 1e14, "bounds.bandwidth": 1e12, "bounds.ridge": 100,
+        "bounds.device": "Bead 2", "bounds.peak": 1e14, "bounds.bandwidth": 1e12,
         "bounds.light_arithmetic": 0.6e9 / 1e14, "bounds.heavy_arithmetic": 3.6e9 / 1e14,
         "bounds.light_bytes": light / 1e12, "bounds.heavy_bytes": heavy / 1e12,
         "bounds.light_intensity": 0.6e9 / light,
