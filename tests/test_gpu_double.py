@@ -194,7 +194,7 @@ def test_the_prices_of_its_energy_come_back_from_the_cells_of_networks(tmp_path)
     flags = ["--sections", "workload", "inference", "--batch-sizes", 128, 512]
     measure("slow", tmp_path, *flags, models=models, rounds=1)
     found = energy.fit_of(load(tmp_path).machine("gpu"), "fp32")
-    assert (found.networks.number, found.cells.number) == (6, 12)
+    assert (found.constant.count, found.cells.number) == (6, 12)
     prices = found.flop.number, found.byte.number, found.constant.number
     assert prices == pytest.approx((SLOW.joule_per_flop("fp32"), SLOW.joule_per_byte, SLOW.idle_w), rel=0.05)
 

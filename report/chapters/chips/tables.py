@@ -26,13 +26,14 @@ def _bandwidth(row: Any, inside: bool) -> str:
     return si(row.bandwidth_byte_per_s, "B/s") + (f"{SPACE}†" if inside else "")
 
 
-def _memory(row: Any) -> str:
-    return known(row.memory_byte, si, "B")
+def _measured(row: Any) -> str:
+    """Return a mark for power that somebody measured, none for the vendor's limit."""
+    return f"{SPACE}‡" if "power is measured" in row.note else ""
 
 
-def _power(row: Any) -> str:
-    """Return the vendor's limit; a dagger for power that somebody measured."""
-    return known(row.power_w, si, "W") + (f"{SPACE}‡" if "power is measured" in row.note else "")
+def _in(unit: float, number: Any) -> str:
+    """Return a number in a unit that the head of its column names."""
+    return known(number, lambda found: f"{float(significant(found / unit)):,g}")
 
 
 def _price(row: Any, own: bool) -> str:
@@ -73,18 +74,16 @@ def peaks(paper: Paper) -> str:
 @display.table
 def labelled_chips(paper: Paper) -> str:
     found = display.required(labelled(paper.chips))
-    short = found.chip.str.partition(" (")[0]  # without its cores, if that tells it from the others
-    found = found.assign(name=short.mask(short.duplicated(keep=False), found.chip))
     rows = [
         [
-            escape(row.name), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
-            si(row.peak_flop_per_s, rate_unit(row.precision)), _bandwidth(row, inside),
-            significant(row.ridge_flop_per_byte), _memory(row), _power(row), _price(row, own),
-            cited(row.source.partition(";")[0]),
+            escape(row.short), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
+            _in(1e12, row.peak_flop_per_s), _in(1e9, row.bandwidth_byte_per_s) + (f"{SPACE}†" if inside else ""),
+            significant(row.ridge_flop_per_byte), _in(1e9, row.memory_byte),
+            _in(1, row.power_w) + _measured(row), _price(row, own), cited(row.source.partition(";")[0]),
         ]
         for row, inside, own in zip(each(found), chips.on_chip(found), has_own_price(found), strict=True)
     ]  # fmt: skip
-    header = "Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Memory > | Power > | USD > | Source"
+    header = "Chip | Kind | Year | Rate | TFLOP/s > | GB/s > | FLOP/B > | GB > | W > | USD > | Source"
     return markdown_table(header, rows)
 
 
@@ -97,8 +96,9 @@ def rates(paper: Paper) -> str:
             escape(row.chip), f"{row.year:.0f}", _marked(row, f"{row.precision}{SPACE}{row.unit}"),
             si(row.peak_flop_per_s, rate_unit(row.precision)),
             known(row.sparse_peak_flop_per_s, si, rate_unit(row.precision)), _bandwidth(row, inside),
-            significant(row.ridge_flop_per_byte), _memory(row), _power(row), _price(row, own),
-            _derived(row.derivation) or NONE, "" if again else cited(row.source),
+            significant(row.ridge_flop_per_byte), known(row.memory_byte, si, "B"),
+            known(row.power_w, si, "W") + _measured(row), _price(row, own), _derived(row.derivation) or NONE,
+            "" if again else cited(row.source),
         ]
         for row, inside, own, again in zip(
             each(found), chips.on_chip(found), has_own_price(found), repeated, strict=True
