@@ -15,7 +15,7 @@ from report.paper.chips import short_name
 from report.paper.published import SOURCE, TWINS, network_name
 
 NARROW = 550  # pixels of a figure whose caption stands in the margin of the PDF
-SHARE = "layer-by-layer bound, share of the measured time"
+SHARE = "share of the measured time"
 WHO = {"timm": theme.VERMILION, "lamikr": theme.SKY, OWN: theme.BLUE, "torch2trt": theme.ORANGE}
 
 STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
@@ -51,7 +51,8 @@ def roofs(paper: Paper) -> alt.ConcatChart:
 def shares(paper: Paper) -> alt.LayerChart:
     """Draw a row for each device and precision: the median share of the bound, its interval, eight networks in ten."""
     rows = display.required(everywhere(paper), SOURCE.command)
-    y = Categories.steps(rows.name, 14)
+    rows = rows.assign(label=rows.device + ", " + rows.precision + " × " + rows.batch.astype(str))
+    y = Categories.steps(rows.label, 14)
     width = theme.plot_width(left=y.room, figure=NARROW)
     x = LinearAxis.around([1, *rows.nine_tenths, *rows.high.dropna()], pixels=width, format="%", title=SHARE)
     palette = {who: color for who, color in WHO.items() if who in set(rows.who)}
@@ -65,11 +66,11 @@ def shares(paper: Paper) -> alt.LayerChart:
     base = alt.Chart(rows)
     return alt.layer(
         alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1)),
-        base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x("tenth"), y("name"), x2=alt.X2("nine_tenths")),
+        base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x("tenth"), y("label"), x2=alt.X2("nine_tenths")),
         alt.Chart(rows.dropna(subset=["low", "high"])).mark_rule(strokeWidth=3).encode(
-            x("low"), y("name"), x2=alt.X2("high"), color=looks["color"]
+            x("low"), y("label"), x2=alt.X2("high"), color=looks["color"]
         ),
-        tips(base.mark_point(size=60).encode(x("share"), y("name"), **looks), *tooltip),
+        tips(base.mark_point(size=60).encode(x("share"), y("label"), **looks), *tooltip),
         width=x.pixels, height=y.pixels, name="bound-shares",
         description="Median shares: " + "; ".join(f"{row.name} {row.share:.0%}" for row in rows.itertuples()) + ".",
     )  # fmt: skip
