@@ -129,11 +129,10 @@ def _shares(timed: Timed) -> dict[str, Found]:
     compiled = timed.compiled[
         (timed.compiled.device == timed.device) & (timed.compiled.computed == best.computed.iloc[0])
     ]
-    low, high = (best.layers_s / best.latency_s).groupby(models).median().quantile([0.1, 0.9])
+    low = (best.layers_s / best.latency_s).groupby(models).median().quantile(0.1)
     numbers = {
-        "bound.timings.timings": len(timed.all),
-        "bound.timings.networks": timed.all.model.nunique(), "bound.timings.devices": timed.all.device.nunique(),
-        "bound.shares.networks": models.nunique(), "bound.shares.low": low, "bound.shares.high": high,
+        "bound.timings.timings": len(timed.all), "bound.timings.networks": timed.all.model.nunique(),
+        "bound.shares.networks": models.nunique(), "bound.shares.low": low,
     }  # fmt: skip
     return {key: Found(float(number)) for key, number in numbers.items()} | {
         "bound.shares.peak": typical(best.peak_share, models),

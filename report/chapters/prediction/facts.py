@@ -22,9 +22,8 @@ PRECISION, BATCH = "fp16", 64  # of the calls in the table and in the calculatio
 EXAMPLE = "resnet50"  # the network of the calculation
 
 COMMON = (
-    "NVIDIA T4", "NVIDIA V100 SXM2", "NVIDIA A10", "NVIDIA L4", "NVIDIA A100 SXM 40GB", "NVIDIA L40S",
-    "NVIDIA H100 SXM", "NVIDIA H200 SXM", "NVIDIA B200 SXM", "AMD Instinct MI300X", "NVIDIA GeForce RTX 3090",
-    "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090", "AMD Radeon RX 7900 XTX",
+    "NVIDIA T4", "NVIDIA A10", "NVIDIA L4", "NVIDIA A100 SXM 40GB", "NVIDIA H100 SXM", "NVIDIA H200 SXM",
+    "NVIDIA B200 SXM", "AMD Instinct MI300X", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
 )  # fmt: skip
 """Chips that clouds rent and laboratories buy. If a reader chose fewer chips, the table has those instead."""
 
@@ -46,7 +45,6 @@ class Untimed(Facts):
     error: Value  #: Typical error on such a GPU, for networks that others timed.
     least: Value  #: The smallest median error on a GPU left out, with its name.
     most: Value  #: The largest median error on a GPU left out, with its name.
-    new_network: Value  #: Typical error for networks that nobody timed either.
     within: Value  #: The 90th percentile of errors on a typical GPU.
     covered: Value  #: Share of their times within the 90 % interval, the mean over the GPUs.
     covered_least: Value  #: The smallest such share on a GPU, with its name.
@@ -54,7 +52,6 @@ class Untimed(Facts):
     five_times: Value  #: Typical error on such a GPU given the times of five networks.
     remaining: Value  #: The error given one time over the error without it, on a typical GPU.
     flop: Value  #: Typical error of FLOP over peak, scaled to the other GPUs.
-    worst: Value  #: The highest typical ratio of time and prediction on a GPU, with its name.
     aside: Value  #: Error on the GPUs set aside before the first fit.
 
 
@@ -128,7 +125,7 @@ def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
     rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
     if left_out == BY_FAMILY:
         rows = rows[rows.models >= published.LIBRARY]
-    columns = ["median_error", "p90_error", "coverage", "median_ratio"]
+    columns = ["median_error", "p90_error", "coverage"]
     return rows.groupby(rows.device.map(short_name))[columns].median()
 
 
@@ -149,11 +146,11 @@ def _untimed(paper: Paper) -> Untimed:
     aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, method=OURS, batches=ALL, **pool).median_error
     return Untimed(
         count_of(len(rows), "GPUs"), typical(rows), *extremes(rows.median_error, "%", fewest=2),
-        typical(of_gpus(paper, tables.BY_BOTH)), typical(rows, "p90_error"),
+        typical(rows, "p90_error"),
         exact(rows.coverage.mean(), "%"), extremes(rows.coverage, "%", fewest=2)[0],
         typical(with_one), typical(of_gpus(paper, tables.FIVE_KNOWN)),
         median_of(with_one.median_error / rows.median_error, counted="GPUs"),
-        typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
+        typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)),
         exact(aside.iloc[0] if len(aside) else None, "%"),
     )  # fmt: skip
 

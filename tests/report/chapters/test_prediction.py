@@ -38,7 +38,7 @@ def test_facts_by_hand():
         "untimed.gpus": 2, "untimed.error": 0.25, "untimed.within": 0.75, "untimed.covered": 0.9,
         "untimed.one_time": 0.11, "untimed.five_times": 0.07,
         "untimed.remaining": (0.1 / 0.2 + 0.12 / 0.3) / 2, "untimed.flop": 6 * 0.25,
-        "untimed.worst": 1.5, "untimed.worst.name": "Bead 2", "untimed.aside": 0.32,
+        "untimed.aside": 0.32,
         "tokens.chips": 3, "tokens.decode": 0.2,  # 10, 20 and 30 %
         # At the datasheet's peak and bandwidth of a T4
         # ResNet-50: 32 GFLOP an input, nine tenths in convolutions (coefficient 1), one in a linear layer (1.2)
