@@ -14,7 +14,6 @@ from report.paper import Paper, published
 from report.paper.chips import short_name
 from report.paper.published import SOURCE, TWINS, network_name
 
-NARROW = 550  # pixels of a figure whose caption stands in the margin of the PDF
 SHARE = "share of the measured time"
 WHO = {"timm": theme.VERMILION, "lamikr": theme.SKY, OWN: theme.BLUE, "torch2trt": theme.ORANGE}
 
@@ -53,7 +52,7 @@ def shares(paper: Paper) -> alt.LayerChart:
     rows = display.required(everywhere(paper), SOURCE.command)
     rows = rows.assign(label=rows.device + ", " + rows.precision + " × " + rows.batch.astype(str))
     y = Categories.steps(rows.label, 14)
-    width = theme.plot_width(left=y.room, figure=NARROW)
+    width = theme.plot_width(left=y.room, figure=theme.TEXT_WIDTH)
     x = LinearAxis.around([1, *rows.nine_tenths, *rows.high.dropna()], pixels=width, format="%", title=SHARE)
     palette = {who: color for who, color in WHO.items() if who in set(rows.who)}
     palette |= dict.fromkeys(sorted(set(rows.who) - palette.keys()), theme.GREEN)

@@ -13,8 +13,6 @@ from report.charts.axes import LogAxis, by_color, by_shape
 from report.options import gpu_command
 from report.paper import BASE_PRECISION, Paper
 
-TEXT_WIDTH = 555  # pixels, as wide as the text of the PDF
-
 
 @display.figure
 def efficiency(paper: Paper) -> alt.ConcatChart:
@@ -23,7 +21,7 @@ def efficiency(paper: Paper) -> alt.ConcatChart:
     rows = display.required(energy.efficiencies(machine), gpu_command())
     about: dict[str, Any] = {"title": "FLOP/B layer by layer"}
     x = LogAxis.around(
-        rows.intensity, (0.08, 0.08), pixels=theme.plot_width(2, unit="FLOP/J", figure=TEXT_WIDTH), **about
+        rows.intensity, (0.08, 0.08), pixels=theme.plot_width(2, unit="FLOP/J", figure=theme.TEXT_WIDTH), **about
     )
     along = pd.Series([x.value(pixel) for pixel in range(0, int(x.pixels) + 1, 4)])
     arches = {each: energy.arch(machine, each, along) for each in (BASE_PRECISION, machine.lower_precision)}

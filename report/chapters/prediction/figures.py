@@ -15,7 +15,6 @@ from report.paper import Paper
 METHODS = {
     tables.OURS: "fitted terms", tables.LIKE_ROOFLINE: "roofline by kind", tables.LIKE_FLOP: "FLOP over peak",
 }  # fmt: skip
-NARROW = 550  # pixels of a figure whose caption stands in the margin of the PDF
 TITLES = {BY_FAMILY: "a family that nobody timed", BY_DEVICE: "a GPU that nobody timed"}
 
 
@@ -30,7 +29,7 @@ def errors(paper: Paper) -> alt.ConcatChart:
     found = display.required({left_out: rows for left_out, rows in found.items() if len(rows)}, FIT)
     names = tuple(METHODS.values())
     y = Categories(names=names, pixels=22 * len(names))
-    width = theme.plot_width(2, left=y.room, shared=True, figure=NARROW)
+    width = theme.plot_width(2, left=y.room, shared=True, figure=theme.TEXT_WIDTH)
     every = [error for rows in found.values() for error in rows.error]
     x = LogAxis.around(every, pixels=width, title="median error, %")
     panels = []
