@@ -253,7 +253,9 @@ def _step(machine: Machine | None) -> StepRatios:
 
 
 def _batches(machine: Machine | None) -> Batches:
-    rows = costs.timed(machine) if machine else costs.steps(machine)
+    if machine is None:
+        return missing(Batches)
+    rows = costs.timed(machine)
     counts = rows.groupby("batch").model.nunique()
     sizes = [int(batch) for batch in counts.index[counts >= FEWEST_MODELS]]
     if len(sizes) < 2:
