@@ -26,13 +26,12 @@ def ratios(paper: Paper) -> str:
     columns = costs.pick(shared.model if len(shared) else rows.model, CHOSEN)
     flop = rows.drop_duplicates("model").set_index("model").flop_ratio.astype(float)
     common = flop[list(dict.fromkeys(shared.model))]
-    lines = [[
-        "*FLOP*", NONE, NONE, *map(exact, flop[columns]), median_of(common), _range(common), median_of(1 + common)
-    ]]  # fmt: skip
+    typical = common.median()
+    lines = [["*FLOP*", NONE, NONE, *map(exact, flop[columns]), exact(typical), _range(common), exact(1 + typical)]]
     for (device, precision, batch), own in rows.groupby(costs.COLUMN, sort=False):
         both = shared[(shared[costs.COLUMN] == [device, precision, batch]).all(axis=1)]
         cells = (_ratio(own.set_index("model"), model) for model in columns)
-        ends = (median_of(both.time_ratio), _range(both.time_ratio), median_of(both.over))
+        ends = (exact(both.time_ratio.median()), _range(both.time_ratio), exact(both.over.median()))
         lines.append([escape(str(device)), precision, batch, *cells, *ends])
     header = " | ".join(f"{escape(model_name(model))} >" for model in columns)
     return markdown_table(f"Device | Precision | Batch > | {header} | Median > | Range > | Step >", lines)
