@@ -13,7 +13,7 @@ import pytest
 from helpers.world import cells_of, nothing, rows_of, world, wrong
 
 from report.chapters.training import costs, devices, figures, tables
-from report.chapters.training.facts import _counts
+from report.chapters.training.facts import _batches, _counts
 from report.charts.panels import specified
 from report.display import Missing
 from report.paper import REFERENCE
@@ -225,6 +225,15 @@ def test_devices_are_compared_at_one_batch_size_over_the_networks_that_all_timed
     assert len(shared) == 3 * 6
     assert costs.shared(costs.comparable(steps_of(cpu_fp32_8="abcdefg", gpu_fp32_8="tuvwxyz"))).empty
     assert costs.shared(costs.comparable(steps_of())).empty
+
+
+def test_two_batch_sizes_are_compared_over_the_networks_with_both():
+    steps = cpu().steps
+    larger = steps[steps.model != "lean"].assign(batch=32, time_ratio=lambda rows: 1.5 * rows.time_ratio)
+    found = _batches(replace(cpu(), steps=pd.concat([steps, larger])))
+    assert (found.first.number, found.last.number, found.networks.number) == (8, 32, 8)
+    assert found.change.number == pytest.approx(1.5)
+    assert _batches(cpu()).change.is_missing
 
 
 def test_the_reference_machine_takes_the_place_of_one_with_few_networks():
