@@ -105,6 +105,11 @@ class Machine:
 
     def timed_steps(self, precision: str) -> pd.DataFrame:
         """One row is a training step at the batch size that most networks have, with the ratio of its passes."""
+        found = self.all_steps(precision)
+        return found[found.batch == found.groupby("batch").model.nunique().idxmax()].set_index("model")
+
+    def all_steps(self, precision: str) -> pd.DataFrame:
+        """One row is a training step at a batch size, with the ratio of its passes."""
         rows = at(self.samples, variant=EAGER, precision=precision)
         key, stages = ["model", "batch"], ("step", "forward", "backward")
         times = [of_cells(at(rows, phase=stage), key, "latency_s").add_prefix(f"{stage}_") for stage in stages]
@@ -116,8 +121,7 @@ class Machine:
             of_cells(paired.assign(ratio=paired.latency_s_y / paired.latency_s_x), key, "ratio"), on=key
         )
         counted = at(self.counted, precision=FULL)
-        found = found.merge(counted[counted.backward_flop.notna()], on=key)
-        return found[found.batch == found.groupby("batch").model.nunique().idxmax()].set_index("model")
+        return found.merge(counted[counted.backward_flop.notna()], on=key)
 
     @cached_property
     def steps(self) -> pd.DataFrame:
