@@ -60,12 +60,9 @@ def test_a_list_has_as_many_rows_as_its_caption_says(paper, label):
 
 
 FIGURES = {
-    "fig-training-memory-all": (
-        lambda paper: training.memory.__wrapped__(paper, everything=True), "network", display.LISTED,
-    ),
-    "fig-training-memory": (training.memory.__wrapped__, "network", 12),
+    "fig-training-memory": (training.memory.__wrapped__, "network", display.LISTED),
     "fig-training-steps": (training.steps.__wrapped__, "network", 12),
-    "fig-ratios": (training.ratios.__wrapped__, "network", 12),
+    "fig-training-networks": (training.networks.__wrapped__, "network", display.DRAWN),
     "fig-training-strip": (training.strip.__wrapped__, "network", display.DRAWN),
     "fig-training-kernels": (training.kernels.__wrapped__, "network", display.DRAWN),
 }  # fmt: skip
