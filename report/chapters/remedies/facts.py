@@ -16,6 +16,7 @@ class Remedies(Facts):
     threshold: Value  #: The operating system's share above which keeping memory is suggested.
     layout: Value  #: Speed with channels last over contiguous tensors, on the GPU with the most such timings.
     layout_device: Name  #: The GPU with the most timings of both layouts.
+    on_gpu: bool  #: The machine at hand, with kept memory and lower precision, is a GPU
     decode: Value  #: Intensity of decoding with Llama-1B at the smallest counted batch size, by compulsory bytes.
     decode_batch: Value  #: The largest counted batch size of decoding with Llama-1B.
     decode_batched: Value  #: Intensity of decoding with Llama-1B at the largest counted batch size.
@@ -31,6 +32,7 @@ def of(paper: Paper) -> Remedies:
         Remedies(
             threshold=exact(SYSTEM_SHARE, "%"),
             layout=replace(published.gain(pairs), source=published.SOURCE),
+            on_gpu=paper.at_hand is not None and paper.at_hand.chip_kind == "gpu",
             layout_device=replace(name_in(pairs), source=published.SOURCE),
             decode=exact(decoding.get(least), "FLOP/B"),
             decode_batch=exact(None if most is None else int(most)),

@@ -1,8 +1,11 @@
 """The chapter on remedies, and the cells behind its advice and the findings, from the rules of the world."""
 
-from helpers.world import CPU, mutated, numbers, world, wrong
+import pytest
+from helpers.world import CPU, GPU, mutated, numbers, world, wrong
 
-from report import facts
+from report import display, facts
+from report.chapters.remedies import tables
+from report.stats.value import NOTHING, Value
 
 
 def test_facts_by_hand():
@@ -48,3 +51,25 @@ def test_a_profile_of_a_loaded_machine_enters_no_finding(tmp_path):
     rows = mutated(tmp_path / "world", {table: lambda row: row | {"load": "0.1" if row["phase"] == "step" else "0.09"}})
     cpu = world(rows, (CPU,)).undisturbed.machine("cpu")
     assert set(cpu.profiles.phase) == {"inference"}
+
+
+def test_a_remedy_without_a_gain_has_no_row():
+    median, least, most = Value(1.5, low=1.4, high=1.6), Value(2.0), Value(30.0)
+    assert tables.gain(median, at="batch 64") == r"1\.50 \(1\.40–1\.60\), batch 64"
+    assert tables.gain(least, most) == r"2\.00 to 30\.0"
+    assert tables.gain(least, NOTHING, at="batch 64") == ""
+    rows = [("idle", "graph", "", "2"), ("slow", "fuse", "", ""), ("small", "batch", "1", "")]
+    table = [
+        line.split("|")[1:-1] for line in tables.gains("Symptom | Remedy | CPU > | GPU >", rows).markdown.splitlines()
+    ]
+    assert [[cell.strip() for cell in line] for line in table[2:]] == [
+        ["idle", "graph", "–", "2"],
+        ["small", "batch", "1", "–"],
+    ]
+    with pytest.raises(display.Missing):
+        tables._with_gains("Symptom | Remedy | CPU > | GPU >", rows[1:2])
+
+
+def test_a_gpu_at_hand_has_no_gains_of_a_processor():
+    assert not facts.of_chapter("remedies", world()).on_gpu
+    assert facts.of_chapter("remedies", world(chosen=(GPU,))).on_gpu
