@@ -28,7 +28,7 @@ from report.paper.frames import spread
 pytestmark = pytest.mark.slow
 
 MODELS, DETAILED = 170, 4  # of four models one has steps and profiles: more than a figure with a row for each draws
-NUMBERS = {12: "twelve", display.DRAWN: "thirty", display.LISTED: "a hundred"}
+NUMBERS = {10: "ten", 12: "twelve", display.DRAWN: "thirty", display.LISTED: "a hundred"}
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,8 @@ FIGURES = {
     "fig-training-memory-all": (
         lambda paper: training.memory.__wrapped__(paper, everything=True), "network", display.LISTED,
     ),
+    "fig-gap": (utilisation.gap.__wrapped__, "network", 10),
+    "fig-gap-all": (lambda paper: utilisation.gap.__wrapped__(paper, everything=True), "network", display.DRAWN),
     "fig-training-memory": (training.memory.__wrapped__, "network", 12),
     "fig-training-steps": (training.steps.__wrapped__, "network", 12),
     "fig-ratios": (training.ratios.__wrapped__, "network", 12),
@@ -78,7 +80,7 @@ def test_a_figure_draws_as_many_as_its_caption_says(paper, label):
     assert NUMBERS[most] in CAPTIONS[label]
 
 
-@pytest.mark.parametrize("show", [utilisation.gap, utilisation.roofs, utilisation.throughput])
+@pytest.mark.parametrize("show", [utilisation.roofs, utilisation.throughput])
 def test_the_text_says_how_many_networks_of_a_processor_are_drawn(paper, show):
     processor = replace(paper, machines=(paper.machine("cpu"),))
     assert display.DRAWN <= len(drawn(show.__wrapped__(processor), "network")) <= display.DRAWN + 2
