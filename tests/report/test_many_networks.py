@@ -49,6 +49,12 @@ CAPTIONS = {
     for part in read_source(read_project(ROOT)) if isinstance(part, CodeCell) and "label" in part.options
 }  # fmt: skip
 
+
+def of_processor(paper, show, **how):
+    """Return a figure of the paper's processor alone."""
+    return show.__wrapped__(replace(paper, machines=(paper.machine("cpu"),)), **how)
+
+
 LISTS = {"tbl-latencies": latencies.latencies}
 
 
@@ -63,8 +69,8 @@ FIGURES = {
     "fig-training-memory-all": (
         lambda paper: training.memory.__wrapped__(paper, everything=True), "network", display.LISTED,
     ),
-    "fig-gap": (utilisation.gap.__wrapped__, "network", 10),
-    "fig-gap-all": (lambda paper: utilisation.gap.__wrapped__(paper, everything=True), "network", display.DRAWN),
+    "fig-gap": (lambda paper: of_processor(paper, utilisation.gap), "network", 10),
+    "fig-gap-all": (lambda paper: of_processor(paper, utilisation.gap, everything=True), "network", display.DRAWN),
     "fig-training-memory": (training.memory.__wrapped__, "network", 12),
     "fig-training-steps": (training.steps.__wrapped__, "network", 12),
     "fig-ratios": (training.ratios.__wrapped__, "network", 12),
@@ -82,8 +88,7 @@ def test_a_figure_draws_as_many_as_its_caption_says(paper, label):
 
 @pytest.mark.parametrize("show", [utilisation.roofs, utilisation.throughput])
 def test_the_text_says_how_many_networks_of_a_processor_are_drawn(paper, show):
-    processor = replace(paper, machines=(paper.machine("cpu"),))
-    assert display.DRAWN <= len(drawn(show.__wrapped__(processor), "network")) <= display.DRAWN + 2
+    assert display.DRAWN <= len(drawn(of_processor(paper, show), "network")) <= display.DRAWN + 2
     assert facts.of_chapter("utilisation", paper).is_thinned
     text = (ROOT / "report" / "chapters" / "utilisation" / "utilisation.qmd").read_text("utf-8")
     block = text.partition('when-meta="utilisation.is_thinned"}')[2].partition(":::")[0]
