@@ -191,7 +191,6 @@ def _roofs(machine: Machine) -> dict[str, Found]:
     peak, bandwidth = machine.peaks[FULL], machine.bandwidth
     ridge = quotient(peak, bandwidth)
     one = at(machine.counted, batch=1, precision=FULL)
-    lowest = at(machine.cells, variant=EAGER, precision=FULL).compulsory_intensity.min()
     return {
         "utilisation.roofs.peak": peak, "utilisation.roofs.bandwidth": bandwidth,
         "utilisation.roofs.ridge": ridge, "networks.on_cpu.ridge": ridge,
@@ -199,7 +198,6 @@ def _roofs(machine: Machine) -> dict[str, Found]:
         "networks.on_cpu.layers": Found(float((one.traffic_intensity < ridge.number).sum())),
         "networks.on_cpu.typical": median_of(one.compulsory_intensity),
         "utilisation.roofs.lower_gain": quotient(machine.peaks[LOWER], peak),
-        "utilisation.roofs.lowest": Found(lowest),
     }  # fmt: skip
 
 
@@ -216,7 +214,7 @@ def _gap(machine: Machine) -> dict[str, Found]:
     profiled = terms.groupby("batch").model.nunique()
     sizes = profiled.index[profiled >= 6]
     first, large = at(terms, batch=sizes.min()), at(terms, batch=sizes.max())
-    layers, latency = large.layers_s / large.number, large.number
+    latency = large.number
     light = at(large, model=MOBILENET).iloc[0]
     numbers = {
         "gap.batch": sizes.max(), "gap.networks": len(large), "gap.first_batch": sizes.min(),
@@ -226,7 +224,6 @@ def _gap(machine: Machine) -> dict[str, Found]:
     }  # fmt: skip
     return {f"utilisation.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "utilisation.gap.between": median_of(large.layers_s / large.whole_s),
-        "utilisation.gap.layers": median_of(layers),
         "utilisation.gap.system": median_of(large[SYSTEM]),
         "utilisation.gap.rest": median_of((latency - large.layers_s) / latency - large[SYSTEM]),
         "utilisation.gap.first_system": median_of(first[SYSTEM]),
