@@ -109,6 +109,7 @@ class Networks(Facts):
     crossing: Crossing
     reference: OnRoof
     is_sampled: bool  #: More networks were counted than the figure with both ridge points shows
+    is_gpu_measured: bool  #: The GPU's roof is measured, not a datasheet's
     is_thinned: bool  #: More networks were counted than a list of all shows
     claims: dict[str, bool]
 
@@ -126,6 +127,7 @@ def of(paper: Paper) -> Networks:
         crossing=sourced(_crossing(paper, gpu), COUNTS),
         reference=sourced(reference, ROOFS),
         is_sampled=len(at_batch(paper)) > ROWS,
+        is_gpu_measured=bool(roof := roof_of(paper, "gpu")) and roof[-1] is not None,
         is_thinned=len(at_batch(paper)) > LISTED,
         claims={
             "decode_alone": waiting["whole"] == {"language"},
