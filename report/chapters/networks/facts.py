@@ -116,6 +116,7 @@ class Networks(Facts):
 
 def of(paper: Paper) -> Networks:
     cpu, gpu, reference = on_roof(paper, "cpu"), on_roof(paper, "gpu"), on_roof(paper.reference, "cpu")
+    roof = roof_of(paper, "gpu")
     waiting = {byte: set(memory_bound(paper.reference, "cpu", byte).family) for byte in BYTES}
     return Networks(
         counted=sourced(_counted(paper), COUNTS),
@@ -127,7 +128,7 @@ def of(paper: Paper) -> Networks:
         crossing=sourced(_crossing(paper, gpu), COUNTS),
         reference=sourced(reference, ROOFS),
         is_sampled=len(at_batch(paper)) > ROWS,
-        is_gpu_measured=bool(roof := roof_of(paper, "gpu")) and roof[-1] is not None,
+        is_gpu_measured=roof is not None and roof[-1] is not None,
         is_thinned=len(at_batch(paper)) > LISTED,
         claims={
             "decode_alone": waiting["whole"] == {"language"},
