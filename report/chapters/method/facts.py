@@ -27,7 +27,7 @@ class Cells(Facts):
     """The inference cells of the machine at hand, in eager mode."""
 
     machine: Name  #: the machine at hand
-    cells: Value  #: cells with an interval
+    cells: Value  #: cells with an interval; missing for too few
     least: Value  #: fewest rounds of a cell
     most: Value  #: most rounds of a cell
     half_width: Value  #: half the width of the interval over the latency, of the median cell
@@ -77,9 +77,11 @@ def of(paper: Paper) -> Method:
         return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds), gpus, False)
     timed = matching(machine.cells, status="ok")
     widths = half_width(timed).dropna().astype(float)
+    widths = widths if len(widths) >= (protocol.fewest.number or 0) else widths[:0]
+    within = (widths <= words.TARGET).sum() if len(widths) else None
     cells = Cells(
-        Name(machine.name), count_of(len(widths), "cells"), *_rounds([machine]), median_of(widths, "%", "cells"),
-        count_of((widths <= words.TARGET).sum(), "cells"), median_of(timed.scatter, "%", "cells"),
+        Name(machine.name), count_of(len(widths) or None, "cells"), *_rounds([machine]),
+        median_of(widths, "%", "cells"), count_of(within, "cells"), median_of(timed.scatter, "%", "cells"),
     )  # fmt: skip
     scatter = cells.scatter.number
     left = (
