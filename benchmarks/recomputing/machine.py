@@ -283,7 +283,7 @@ def _method(machine: Machine) -> dict[str, Found]:
     rounds = np.log(eager.groupby([*CELL, "round"]).latency_s.median())
     scatter = median_of(rounds.groupby(level=CELL).std())
     return {
-        "method.cells.cells": Found(len(cells)),
+        "method.cells.cells": Found(float(cells.width.notna().sum())),
         "method.cells.half_width": median_of(cells.width),
         "method.cells.within": Found(float((cells.width <= TARGET).sum())),
         "method.cells.scatter": scatter,

@@ -100,10 +100,10 @@ def test_a_cloud_has_some_of_the_points_and_those_it_names(paper, monkeypatch):
 
 
 def test_the_text_says_how_many_of_all_networks_are_listed(paper):
-    for show in (networks.demands, networks.kinds):
-        assert len(drawn(show.__wrapped__(paper, everything=True), "name")) == display.LISTED
+    for figure in (networks.demands.__wrapped__(paper), networks.kinds.__wrapped__(paper, everything=True)):
+        assert len(drawn(figure, "name")) == display.LISTED
     assert counts.everything.__wrapped__(paper).count("\n") - 2 == display.LISTED  # a head and a line below it
-    assert len(drawn(networks.roofs.__wrapped__(paper), "name")) == ROWS == 40
+    assert len(drawn(networks.roofs.__wrapped__(paper, everything=True), "name")) == ROWS == 40
     text = (ROOT / "report" / "chapters" / "networks" / "networks.qmd").read_text("utf-8")
     for condition, number in (("is_thinned", NUMBERS[display.LISTED]), ("is_sampled", "forty")):
         assert getattr(of_chapter("networks", paper), condition)
