@@ -14,7 +14,6 @@ from report.paper import Paper
 
 TICKS = (-100, -10, -1, 0, 1, 10, 100)
 ROW = 26  # pixels of a program: each family has a line of its own
-WIDTH = 550  # pixels of a figure that leaves the margin of the PDF to its caption
 
 
 class SymlogAxis(LinearAxis):
@@ -37,7 +36,9 @@ def deviations(paper: Paper) -> alt.LayerChart:
     palette = theme.colors(sorted(set(rows.family)))
     y = Categories.steps(rows.program, ROW, padding=0.3)
     low, high = 1.6 * min(-2.0, rows.off.min()), 1.4 * max(2.0, rows.off.max())
-    x = SymlogAxis(low=low, high=high, pixels=theme.plot_width(left=y.room, figure=WIDTH), title="deviation (%)")
+    x = SymlogAxis(
+        low=low, high=high, pixels=theme.plot_width(left=y.room, figure=theme.TEXT_WIDTH), title="deviation (%)"
+    )
     tolerance = pd.DataFrame({"low": [-100 * TOLERANCE], "high": [100 * TOLERANCE]})
     families = alt.YOffset("family:N").scale(domain=[*palette])
     looks = {"color": by_color("family", palette), "shape": by_shape("family", theme.shapes(palette))}

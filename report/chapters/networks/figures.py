@@ -30,7 +30,6 @@ SHORT = {
     "normalisation": "norm", "activation": "act", "pooling": "pool", "recurrent": "rec", "embedding": "emb",
     "other": "other", "outside the layers": "outside",
 }  # fmt: skip
-NARROW = 550  # pixels of a figure that leaves the margin of the PDF to its caption
 SHORT_SIZE = 10  # the smallest that prints legibly
 PALE = ("depthwise convolution", "attention", "activation", "other", "outside the layers")  # with dark letters
 TOOLTIP = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
@@ -90,7 +89,7 @@ def kinds(paper: Paper, everything: bool = False) -> alt.ConcatChart:
     products = shares[shares.layer_kind.isin(PRODUCT_KINDS)].groupby("model").byte.sum()
     shares = shares.assign(products=shares.model.map(products).fillna(0.0))
     shares = shares.sort_values("products", ascending=False, kind="stable")
-    step, figure = (16, theme.FULL_WIDTH) if everything else (14, NARROW)
+    step, figure = (16, theme.FULL_WIDTH) if everything else (14, theme.TEXT_WIDTH)
     left = Categories.steps(shares.name, step).room
     width = (figure - left - 20 - theme.GAP) / 2
     panels = []
@@ -127,7 +126,7 @@ def pair(paper: Paper) -> alt.ConcatChart:
     if set(kinds.model) != set(STORY) or kinds.bound_s.isna().any():
         raise display.Missing
     left = Categories.steps(map(model_name, STORY)).room
-    width = (NARROW - left - 3 * 14 - 2 * theme.GAP) / 3
+    width = (theme.TEXT_WIDTH - left - 3 * 14 - 2 * theme.GAP) / 3
     panels: list[alt.LayerChart] = []
     about = facts.on_roof(paper, "gpu")
     columns = (
@@ -160,7 +159,7 @@ def roofs(paper: Paper, everything: bool = False) -> alt.ConcatChart:
             devices.append((kind, *found[2:], rows))
     singles = matching(display.required(devices, facts.ROOFS.command)[0][-1], batch=1).sort_values("traffic_intensity")
     shown = spread(singles, facts.ROWS) if everything else singles[singles.model.isin(chosen_models(paper))]
-    step, figure = (14, theme.FULL_WIDTH) if everything else (15, NARROW)
+    step, figure = (14, theme.FULL_WIDTH) if everything else (15, theme.TEXT_WIDTH)
     width = theme.plot_width(len(devices), Categories.steps(shown.name).room, right=12, shared=True, figure=figure)
     planes: list[alt.LayerChart] = []
     lists: list[alt.LayerChart] = []

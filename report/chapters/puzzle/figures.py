@@ -19,7 +19,6 @@ WAITS = {"waits for the host": (3, 0.7, 1), "waits for bytes": (0.8, 1.1, 3), "w
 """The time that an operator takes of each lane, in units of the drawing."""
 
 OPERATORS, END = 3, 11
-WIDTH = 550  # pixels, within the width of the text: the caption stands next to it
 
 
 @display.figure
@@ -46,7 +45,7 @@ def life(_paper: Paper) -> alt.ConcatChart:
             base.mark_text(color=theme.PAPER, fontWeight="bold").encode(
                 x=alt.X("middle:Q").scale(domain=[0, END]), y=y("lane"), text="operator:N"
             ),
-            width=theme.plot_width(3, left=70, shared=True, figure=WIDTH), height=y.pixels, title=title,
+            width=theme.plot_width(3, left=70, shared=True, figure=theme.TEXT_WIDTH), height=y.pixels, title=title,
         ))  # fmt: skip
     description = "Three operators in time: host, arithmetic and memory of networks that wait for one of them each."
     return alt.concat(*panels, columns=3, name="puzzle-life", description=description)
