@@ -10,8 +10,9 @@ from helpers.world import world
 from measure.cache.traces import StoredTrace
 from measure.domain.roofs import CacheLevel
 from measure.domain.trace_records import TraceDevice, TraceOperator
-from report.chapters.cause import memory
+from report.chapters.cause import facts, interventions, memory
 from report.paper import Paper
+from report.stats.value import exact
 
 SLOW, FAST = "NVIDIA H100 SXM", "Twin"  # 66.9 TFLOP/s at fp32; 3.35 and 6.7 TB/s
 CACHE = 10**12  # bytes
@@ -93,6 +94,21 @@ def test_the_cache_of_the_machine_comes_before_the_datasheets():
     assert (found.cache.number, found.fits.gain.is_missing) == (CACHE // 2, True)
     assert found.larger.gain.number == pytest.approx((0.5 + 1.25) / (0.3 + 0.75))
     assert found.cache_bandwidth.number == 2  # 6.7 TB/s over 3.35 TB/s
+
+
+def test_the_table_of_gains_has_the_memory_of_the_gpu_at_hand_alone():
+    one = paper()
+    gains = [
+        {row.what: row.gain for row in interventions.table(replace(one, machines=machines)).networks.itertuples()}
+        for machines in (one.machines, one.machines[::-1])  # the fast memory at hand, then the slow one
+    ]
+    assert [of.get("memory × 2.00, batch 8") for of in gains] == [None, pytest.approx(1.2)]
+
+
+def test_the_text_tells_a_cache_from_memory_if_large_activations_gain_nearly_all():
+    found = memory.of(paper())  # 1.25 and 1.67 times as fast, of 2
+    assert not facts._steps_at_cache(found)
+    assert facts._steps_at_cache(replace(found, larger=replace(found.larger, gain=exact(1.9))))
 
 
 def test_cards_with_other_peaks_are_no_pair():
