@@ -31,7 +31,6 @@ STREAMED = (ACTIVATION, "pointwise", "normalisation")  # kinds that do little bu
 class LayersOfMemory(Facts):
     """Some layers of the networks that are profiled on both."""
 
-    layers: Value  #: Layers of this kind and size in the profiled networks.
     gain: Value  #: Time of these layers on the first GPU over their time on the second.
     memory: Value  #: Bytes of these layers over their time, as a share of the first GPU's printed bandwidth.
 
@@ -51,6 +50,8 @@ class OtherMemory(Facts):
     smaller_least: Value  #: The least speed-up at that size, with the network's name.
     smaller_most: Value  #: The largest speed-up at that size, with the network's name.
     roof: Value  #: How many times as fast the rooflines of the datasheets, drawn layer by layer, promise them to be.
+    recorded: Value  #: Networks whose kernels were recorded on both.
+    recorded_batch: Name  #: The batch size of these networks.
     example: Name  #: The profiled network with most of its time memory-bound by the datasheet's roof.
     promised: Value  #: How many times as fast that network is on the second, if all bytes come from memory.
     gained: Value  #: How many times as fast the kernels of that network are on the second.
@@ -142,9 +143,15 @@ def layers(paper: Paper) -> pd.DataFrame:
                 least_s = np.fmax(moved_s, rows.flop / rows.precision.map(card.roof.flop_per_s))
                 share, is_bound = moved_s / rows.time_s, least_s == moved_s
                 sides.append(rows.assign(memory_share=share, least_s=least_s, is_memory_bound=is_bound))
-            found.append(sides[0].merge(sides[1], on=["network", *calls.OPERATOR], suffixes=("", "_other")))
+            both = sides[0].merge(sides[1], on=["network", *calls.OPERATOR], suffixes=("", "_other"))
+            found.append(both.assign(batch=batch))
     rows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["network", "kind"])
     return rows.assign(gain=rows.time_s / rows.time_s_other) if len(rows) else rows
+
+
+def batches(rows: pd.DataFrame) -> str:
+    """Return the batch sizes of recordings as text: ``batch 64``."""
+    return " and ".join(sorted(rows.batch.unique()))
 
 
 def example(paper: Paper) -> pd.DataFrame:
@@ -161,8 +168,7 @@ def _of(rows: pd.DataFrame, card: Card) -> LayersOfMemory:
         return missing(LayersOfMemory)
     rate = rows.byte.sum() / rows.time_s.sum()
     return LayersOfMemory(
-        count_of(int(rows.calls.sum()), "layers"), exact(rows.time_s.sum() / rows.time_s_other.sum()),
-        exact(rate / card.byte_per_s, "%"),
+        exact(rows.time_s.sum() / rows.time_s_other.sum()), exact(rate / card.byte_per_s, "%")
     )  # fmt: skip
 
 
@@ -182,7 +188,8 @@ def of(paper: Paper) -> OtherMemory:
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
         count_of(is_capped.sum(), "networks"),
-        median_of(timed.gain), exact(before.batch.max()), *ends, median_of(timed.promised), Name(rows.network.iloc[0]),
+        median_of(timed.gain), exact(before.batch.max()), *ends, median_of(timed.promised),
+        count_of(every.network.nunique(), "networks"), Name(batches(every)), Name(rows.network.iloc[0]),
         exact(rows.least_s.sum() / rows.least_s_other.sum()), exact(rows.time_s.sum() / rows.time_s_other.sum()),
         exact(roof.cache_byte, "B"), replace(exact(ratio), source=Source(swept, "reads by size", SWEEP)),
         _of(activations[activations.call_byte <= size], pair.first),
