@@ -64,7 +64,7 @@ class Timed:
         size = rows.computed.map(BYTE)
         flop = rows.batch * rows.forward_flop
         whole = size * (rows.parameter_byte + rows.batch * (rows.input_byte + rows.output_byte))
-        layers = self.by_kind(rows).groupby("timing")[["least_s", "moved_byte"]].sum()
+        layers = self.by_operators(rows).groupby("timing")[["least_s", "moved_byte"]].sum()
         self.rows = rows.assign(
             flop=flop, input_s=rows.latency_s / rows.batch, layers_byte=layers.moved_byte, layers_s=layers.least_s,
             whole_s=np.maximum(flop / rows.peak, whole / rows.bandwidth),
@@ -82,8 +82,8 @@ class Timed:
         self.best = next(iter(self.gpus.values()))
         self.device = self.best.device.iloc[0]
 
-    def by_kind(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """One row is a kind of layer in a timed call, with its ``moved_byte`` and least time."""
+    def by_operators(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """One row is operators of one kind and like intensity in a timed call, with ``moved_byte`` and least time."""
         columns = [*NETWORK, "batch", "computed", "peak", "bandwidth"]
         found = rows.rename_axis("timing").reset_index()[["timing", *columns]].merge(self.kinds, on=NETWORK)
         moved = found.computed.map(BYTE) * (found.byte + (found.batch - 1) * found.further_byte)

@@ -131,7 +131,7 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
     network = "model", "input_size"
     for kind in table.read_some(file_of(PublishedKind, data), PublishedKind, network, counts):
         of_kind = sums[kind.model, kind.input_size, kind.stage]
-        of_kind[:, PLACE[kind.layer_kind]] = kind.calls, kind.flop, kind.byte, kind.further_byte
+        of_kind[:, PLACE[kind.layer_kind]] += kind.calls, kind.flop, kind.byte, kind.further_byte
     for row in table.read_some(file_of(PublishedTiming, data), PublishedTiming, network, counts):
         if row.layout == CHANNELS_LAST:
             continue

@@ -1,7 +1,8 @@
-"""Count the models that others timed: the work of one input at fp32, by kind of layer."""
+"""Count the models that others timed: the work of one input at fp32, by kind of layer and intensity."""
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError, as_called, chosen
 from measure.models import catalog
 from measure.models.libraries import TIMM
-from measure.published.records import PublishedCount, PublishedKind, PublishedTiming
+from measure.published.records import INTENSITIES, PublishedCount, PublishedKind, PublishedTiming
 
 BATCHES = (1, 64)  # the difference gives the bytes of each further input; some operators copy only a large batch
+SUMMED = ("calls", "flop", "other_flop", "byte")
 SHARED = {field.name for field in fields(PublishedCount)} - {"model", "input_size"}  # columns of a workload, too
 
 Shape = tuple[str, int | None]  # a model and its input size; None: the model's own size
@@ -49,21 +51,53 @@ def count(name: str, input_size: int | None, beat: Callable[[], None]) -> Rows:
     columns: dict[str, Any] = {column: getattr(one.workload, column) for column in SHARED}
     if name.startswith(TIMM.prefix):
         columns["family"] = TIMM.module_of(name)
-    of_many = _sum_by_kind(many)
+    sums: dict[tuple[str, str, int, int], Any] = defaultdict(Counter)
+    for (stage, kind), of_one, of_many in _pairs(one, many):
+        further_byte = (of_many["byte"] - of_one["byte"]) / (BATCHES[1] - 1)
+        flop = of_one["flop"] or of_many["flop"] / BATCHES[1]
+        key = stage, kind, intensity_class(flop, of_one["byte"]), intensity_class(flop, further_byte)
+        sums[key].update(of_one, further_byte=further_byte)
     kinds = []
-    for key, sums in _sum_by_kind(one).items():
-        further_byte = max(round((of_many[key]["byte"] - sums["byte"]) / (BATCHES[1] - 1)), 0)
-        kinds.append(PublishedKind(name, input_size, *key, **sums, further_byte=further_byte))
+    for key, of_class in sums.items():
+        further_byte = max(round(of_class.pop("further_byte")), 0)
+        kinds.append(PublishedKind(name, input_size, *key, further_byte=further_byte, **of_class))
     return PublishedCount(name, input_size, **columns), kinds
 
 
-def _sum_by_kind(one: Count) -> dict[tuple[str, str], dict[str, Any]]:
-    """Sum operators by stage and kind of layer."""
-    sums: dict[tuple[str, str], Any] = defaultdict(Counter)
-    for row in one.operators:
-        of_one = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
-        sums[row.stage, row.layer_kind].update({column: row.calls * number for column, number in of_one.items()})
-    return sums
+def _pairs(one: Count, many: Count) -> Iterator[tuple[tuple[str, str], Any, Any]]:
+    """Yield stage, kind and the sums of calls at both batches: of each operator, or of several that cannot be matched.
+
+    Operators of one name and FLOP match in the order of their first calls. FLOP are those of an input, or of the batch
+    if the operator works on parameters alone.
+    """
+    found: dict[Any, Any] = defaultdict(lambda: ([], []))
+    for at, each in enumerate((one, many)):
+        for row in each.operators:
+            name = row.stage, row.layer_kind, row.operator
+            whole, of_input = (*name, row.flop), (*name, row.flop / row.batch)
+            is_whole = whole in found and of_input not in found
+            of_one_call = {column: row.calls * getattr(row, column) for column in SUMMED[1:]}
+            found[whole if is_whole else of_input][at].append(Counter(calls=row.calls, **of_one_call))
+    for (stage, kind, *_), both in found.items():
+        if len({tuple(sums["calls"] for sums in each) for each in both}) > 1:
+            both = [[_total(each)] for each in both]
+        yield from (((stage, kind), *pair) for pair in zip(*both, strict=True))
+
+
+def _total(counters: Iterable[Any]) -> Any:
+    total: Any = Counter(dict.fromkeys(SUMMED, 0))
+    for each in counters:
+        total.update(each)
+    return total
+
+
+def intensity_class(flop: float, byte: float) -> int:
+    """Return the power of two at or below FLOP per byte; the last class of each side is open."""
+    if flop <= 0:
+        return INTENSITIES[0]
+    if byte <= 0:
+        return INTENSITIES[-1]
+    return max(min(2 ** math.floor(math.log2(flop / byte)), INTENSITIES[-1]), INTENSITIES[0])
 
 
 def counted(data: Path) -> set[Shape]:

@@ -240,18 +240,29 @@ class PublishedCount:
     uncounted: Annotated[str | None, "operators that do arithmetic and have no formula, as in `Workload`"] = None
 
 
-@table("published/measurements/counted_kinds.csv", key=("model", "input_size", "stage", "layer_kind"))
+# Classes of FLOP per byte at fp32, by their lower ends; the first and the last are open. Between them lie the ridge
+# points of chips, in FLOP per byte of fp32.
+INTENSITIES = tuple(2**power for power in range(2, 9))
+
+
+@table(
+    "published/measurements/counted_kinds.csv",
+    key=("model", "input_size", "stage", "layer_kind", "intensity", "further_intensity"),
+)
 class PublishedKind:
-    """The operators of one kind of layer in such a model, together; they sum to the model's row.
+    """The operators of one kind of layer and of like intensity in such a model; they sum to the model's row.
 
     A batch of ``n`` inputs has ``n`` times the FLOP, and ``byte + (n - 1) * further_byte`` bytes: parameters are read
-    once. That is exact for 1 and 64 inputs.
+    once. That is exact for 1 and 64 inputs, unless a network computes on its parameters alone. Operators of one row lie
+    on one side of the ridge, unless it is in their class: the least times of rows sum to that of the operators.
     """
 
     model: schema.Model
     input_size: schema.InputSize
     stage: schema.Stage
     layer_kind: schema.LayerKind
+    intensity: Annotated[int, Column("of one input: the power of two at or below each operator's", "FLOP/B", least=4)]
+    further_intensity: Annotated[int, Column("of each further input, alike", "FLOP/B", least=4)]
     calls: Annotated[int, Column("the number of operator calls", NUMBER)]
     flop: Annotated[int, "convolutions, matrix products and attention of all calls"]
     other_flop: Annotated[int, "everything else in all calls"]

@@ -308,7 +308,7 @@ def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame |
     if pairs.empty:
         return missing(GpuCalculation)
     row: Any = pairs.iloc[0]
-    kinds = published.by_kind(pairs.iloc[:1], paper.published.kinds)
+    kinds = published.by_operators(pairs.iloc[:1], paper.published.kinds)
     flop = kinds.work_flop.sum() / row.batch
     byte = kinds.moved_byte[~kinds.layer_kind.isin(PRODUCT_KINDS)].sum() / row.batch
     sums = [flop / row[f"peak_flop_per_s{end}"] + byte / row[f"bandwidth_byte_per_s{end}"] for end in ("", "_other")]
