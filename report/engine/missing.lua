@@ -297,7 +297,8 @@ end
 local function placed(each)
   local function reference(header)
     local label = header.identifier
-    return label:find("^sec%-") and not lost[label] and pandoc.Cite(
+    local is_numbered = not has_class(header, "unnumbered") and not apart[label]
+    return label:find("^sec%-") and is_numbered and not lost[label] and pandoc.Cite(
       { pandoc.Str("@" .. label) }, { pandoc.Citation(label, "AuthorInText") }
     )
   end

@@ -89,7 +89,8 @@ def test_a_command_is_listed_with_what_it_adds_and_where_it_runs():
     text = f"# A {{#sec-a}}\n\nKept.\n\n{value('a')}{value('a')}## B\n\nKept.\n\n{GONE}{value('a')}{problem}"
     text += GONE.replace("fig-gone", "tbl-gone") + GONE.replace("fig-gone", "fig-more")
     text += (
-        f"# Gone {{#sec-gone}}\n\n{value('a')}{value('--device cuda', ' machine=gpu')}# C\n\n{value('--device cuda x')}"
+        f"# Gone {{#sec-gone}}\n\n{value('a')}{value('--device cuda', ' machine=gpu')}"
+        f"# C {{#sec-c .unnumbered}}\n\nKept.\n\n{value('--device cuda x')}"
     )
     found = filtered(FILTER, f"---\nmachines: {{names: {{gpu: Bead 2}}}}\n---\n\n{text}{GAPS}")
     listed = [line.replace("-   ", "- ") for line in found.splitlines() if line.startswith("- ")]
