@@ -145,7 +145,7 @@ def _programs(data: Path) -> dict[str, Found]:
     numbers = {
         "ours.models": len(ours), "ours.equal": ours.equal.sum(), "ours.time": ours.count_s.sum(),
         "ours.parameters": (ours.parameter_count == ours.published_parameter_count).sum(),
-        "others.programs": len(right), "others.best_right": right.max(),
+        "others.programs": len({name.split("-")[0] for name in right.index}), "others.best_right": right.max(),
         "others.worst_right": right.min(),
     }  # fmt: skip
     return {f"counting.{key}": Found(float(number)) for key, number in numbers.items()}

@@ -56,6 +56,8 @@ class Method(Facts):
     rounds: MethodRounds
     gpus: GpuRounds
     is_single: bool  #: every cell of the machine at hand has one round
+    has_intervals: bool  #: enough cells of it have an interval
+    has_gpus: bool  #: other GPUs were timed
 
 
 def of(paper: Paper) -> Method:
@@ -74,7 +76,7 @@ def of(paper: Paper) -> Method:
     names = " and the ".join(gpu.name for gpu in others)
     gpus = sourced(GpuRounds(Name(names or None), *_rounds(others)), replace(source, command=options.gpu_command()))
     if machine is None:
-        return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds), gpus, False)
+        return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds), gpus, False, False, False)
     timed = matching(machine.cells, status="ok")
     widths = half_width(timed).dropna().astype(float)
     widths = widths if len(widths) >= (protocol.fewest.number or 0) else widths[:0]
@@ -89,7 +91,10 @@ def of(paper: Paper) -> Method:
         for rounds in (words.ROUNDS, words.MOST_ROUNDS)
     )
     is_single = cells.most.number == 1
-    return Method(protocol, sourced(cells, source), sourced(MethodRounds(*left), source), gpus, is_single)
+    return Method(
+        protocol, sourced(cells, source), sourced(MethodRounds(*left), source), gpus, is_single,
+        has_intervals=not cells.half_width.is_missing, has_gpus=not gpus.most.is_missing,
+    )  # fmt: skip
 
 
 def _rounds(machines: list[Machine]) -> tuple[Value, Value]:

@@ -41,8 +41,12 @@ def test_a_round_alone_has_no_scatter():
     alone = replace(world(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.rounds == 1]),))
     assert wrong("method", alone, {"cells.cells": 7, "cells.scatter": None, "rounds.least": None}) == {}
     assert of_chapter("method", alone).is_single
+    assert of_chapter("method", world()).has_intervals
+    assert of_chapter("method", world()).has_gpus
+    assert not of_chapter("method", alone).has_gpus
     few = replace(world(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.rounds == 3].iloc[:5]),))
     assert wrong("method", few, {"cells.most": 3, "cells.cells": None, "cells.half_width": None}) == {}
+    assert not of_chapter("method", few).has_intervals
     assert not of_chapter("method", world()).is_single
     assert numbers("method", nothing())["cells.machine"] is None
 
