@@ -223,7 +223,7 @@ def everywhere(paper: Paper) -> pd.DataFrame:
     rows = pd.DataFrame(found)
     if rows.empty:
         return rows
-    names = rows.device + " at " + rows.precision + ", batch " + rows.batch.astype(str)
+    names = rows.device + " at " + rows.precision + ", batch " + rows.batch.map("{:,}".format)
     return rows.assign(name=names).sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 
