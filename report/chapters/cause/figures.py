@@ -119,7 +119,7 @@ def single(paper: Paper) -> alt.LayerChart:
     x = LogAxis.around(rows.calls, (0.05, 0.14), pixels=width, title="operators called")
     per_call = float((rows.latency_s / rows.calls).median())
     line = pd.DataFrame({"calls": [x.low, x.high], "latency_s": [x.low * per_call, x.high * per_call]})
-    places, ends = (x("calls"), y("latency_s")), alt.Chart(rows.dropna(subset="latency_low_s"))
+    places, ends = (x("calls"), y("latency_s")), rows.dropna(subset="latency_low_s").assign(line="95 % interval")
     tooltip = [
         ("name", "network", ""),
         ("flop", "FLOP", "FLOP"),
@@ -131,13 +131,19 @@ def single(paper: Paper) -> alt.LayerChart:
     points = alt.Chart(rows).mark_point(size=16).encode(*places)
     return alt.layer(
         alt.Chart(line).mark_line(color=theme.MUTED, strokeDash=theme.DASH).encode(*places),
-        ends.mark_rule(color=theme.GREY).encode(x("calls"), y("latency_low_s"), y2=alt.Y2("latency_high_s")),
+        *([_intervals(ends, x, y)] if len(ends) else []),
         tips(areas, *tooltip), tips(points, *tooltip),
         *names(rows, "name", *places, covered(line, *places), size=("flop", most)),
         width=x.pixels, height=y.pixels, title=f"{rows.machine.iloc[0]}, {rows.precision.iloc[0]}, one input",
         name="cause-single",
         description=f"Time of one input in {len(rows)} networks against the operators that they call.",
     )  # fmt: skip
+
+
+def _intervals(ends: pd.DataFrame, x: LogAxis, y: LogAxis) -> alt.Chart:
+    """Draw vertical lines, which only the legend explains: most data have none."""
+    rules = alt.Chart(ends).mark_rule().encode(x("calls"), y("latency_low_s"), y2=alt.Y2("latency_high_s"))
+    return rules.encode(color=by_color("line", dict.fromkeys(ends.line, theme.GREY)))
 
 
 @display.figure
@@ -157,7 +163,7 @@ def kinds(paper: Paper) -> alt.LayerChart:
     palette = theme.colors(sorted(set(rows.network)))
     tooltip = [
         ("network", "network", ""), ("kind", "kind of layer", ""), ("ratio", "ratio of times", ".2f"),
-        ("share", "share of the step on the first", ".1%"), ("roof_share", "of the roof on the first", ".0%"),
+        ("share", "share of the kernel time on the first", ".1%"), ("roof_share", "of the roof on the first", ".0%"),
         ("roof_share_other", "of the roof on the second", ".0%"),
     ]  # fmt: skip
     points = alt.Chart(rows).mark_point(opacity=0.7).encode(x("ratio"), y("kind"), size=by_size("share", 0.6))
@@ -193,7 +199,7 @@ def traced_roofs(paper: Paper) -> alt.ConcatChart:
     panels = []
     for chip, roof in zip(traced.GPUS, drawn, strict=True):
         of_chip, found = replace(plane, roofs=(roof,)), rows[rows.chip == chip]
-        groups = of_chip.groups(found, "kind", "kind of layer", "step")
+        groups = of_chip.groups(found, "kind", "kind of layer", "kernel time")
         named = of_chip.names(found, "kind", "intensity", "flop_per_s", ("share", 1.0))
         panels.append(of_chip.chart(groups, *named, title=short_name(chip)))
     description = f"Rooflines of two GPUs with {len(rows)} groups of the kernels of {traced.VIDEO}, sized by time."

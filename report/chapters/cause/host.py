@@ -34,6 +34,7 @@ class Single(Facts):
 class BaseSingle(Facts):
     precision: Name  #: The first precision, fp32.
     per_call: Value  #: Time over operators called, of single inputs at fp32.
+    slowed: Value  #: Time of a single input at the lower precision over its time at fp32.
 
 
 class Launched(Facts):
@@ -87,7 +88,7 @@ def of(paper: Paper) -> Host:
     lower = _precision(machine)
     return Host(
         sourced(_single(paper, machine, lower), source),
-        sourced(_base(paper) if lower != BASE_PRECISION else missing(BaseSingle), source),
+        sourced(_base(paper, lower) if lower != BASE_PRECISION else missing(BaseSingle), source),
         sourced(_launched(paper, machine, lower), Source("traces/*/operators.csv", "inference", gpu_command())),
         sourced(_compiled(machine), replace(source, rows="inference, compile over eager")),
         sourced(_lowered(paper), Source("machines/*/profiles.csv", "phase step", gpu_command())),
@@ -131,11 +132,13 @@ def _single(paper: Paper, machine: Machine, precision: str) -> Single:
     )  # fmt: skip
 
 
-def _base(paper: Paper) -> BaseSingle:
+def _base(paper: Paper, lower: str) -> BaseSingle:
     rows = singles(paper, BASE_PRECISION)
     if rows.empty:
         return missing(BaseSingle)
-    return BaseSingle(Name(BASE_PRECISION), median_of(rows.latency_s / rows.calls, "s"))
+    at_base, at_lower = (each.set_index("model").latency_s for each in (rows, singles(paper, lower)))
+    slowed = median_of((at_lower / at_base).dropna())
+    return BaseSingle(Name(BASE_PRECISION), median_of(rows.latency_s / rows.calls, "s"), slowed)
 
 
 def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:

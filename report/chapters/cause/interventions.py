@@ -44,6 +44,7 @@ class Interventions(Facts):
     convolution: Value  #: Gain of convolutions with more than one channel a group from half the bits.
     activation: Value  #: Gain of activations from half the bits.
     depthwise: Value  #: Gain of depthwise convolutions from half the bits.
+    depthwise_network: Name  #: The network with these convolutions, if it is the only one recorded.
     normalisation: Value  #: Gain of normalisations from half the bits.
     example: Name  #: The network with the largest share of depthwise convolutions and normalisations.
     share: Value  #: Share of its kernels' time at the lower precision in these two kinds.
@@ -199,12 +200,14 @@ def of(paper: Paper) -> Interventions:
     converted = lower[lower.kind == CONVERSION].groupby("network").time_s.sum() / times
     _, most_converted = extremes(converted.dropna(), "%")
     two = lower[lower.kind.isin([memory.DEPTHWISE, "normalisation"])].groupby("network").time_s.sum() / times
+    with_depthwise = matching(both, kind=memory.DEPTHWISE).network.unique()
     kinds = "linear", "convolution", memory.ACTIVATION, memory.DEPTHWISE, "normalisation"
     linear, convolution, activation, depthwise, normalisation = (exact(gains.get(kind)) for kind in kinds)
     facts = Interventions(
         device=Name(machine.name), precision=Name(machine.lower_precision),
         networks=count_of(both.network.nunique(), "networks"),
-        linear=linear, convolution=convolution, activation=activation, depthwise=depthwise, normalisation=normalisation,
+        linear=linear, convolution=convolution, activation=activation, depthwise=depthwise,
+        depthwise_network=Name(with_depthwise[0] if len(with_depthwise) == 1 else None), normalisation=normalisation,
         example=Name(str(two.idxmax()) if two.notna().any() else None), share=exact(two.max(), "%"),
         converted=most_converted,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roof
-from measure.domain.words import CAPPED
+from measure.domain.words import CAPPED, EAGER, INFERENCE
 from report.chapters.cause import calls
 from report.facts import Facts, missing, sourced
 from report.options import gpu_command, measure_command
@@ -45,6 +45,8 @@ class OtherMemory(Facts):
     batch: Value  #: The largest common batch size.
     networks: Value  #: Networks timed on both.
     capped: Value  #: Networks that drew the power limit on either GPU, so that their clock fell.
+    profiled_batch: Value  #: The largest batch size profiled on the first GPU at the lower precision.
+    idle: Value  #: The largest idle share of a pass there.
     speed: Value  #: How many times as fast networks are on the second GPU.
     smaller: Value  #: The next smaller batch size that ran on both.
     smaller_least: Value  #: The least speed-up at that size, with the network's name.
@@ -172,6 +174,13 @@ def _of(rows: pd.DataFrame, card: Card) -> LayersOfMemory:
     )  # fmt: skip
 
 
+def _idle(machine: Machine) -> tuple[Value, Value]:
+    """Return the largest batch size of the GPU's profiles in eager mode, and the largest idle share there."""
+    rows = matching(machine.profiles, status="ok", phase=INFERENCE, variant=EAGER, precision=machine.lower_precision)
+    rows = rows[rows.batch == rows.batch.max()].assign(name=rows.model.map(model_name)).set_index("name")
+    return exact(rows.batch.max()), extremes(1 - (rows.busy_s / rows.plain_s).astype(float), "%")[1]
+
+
 def of(paper: Paper) -> OtherMemory:
     pair, found, rows = memories(paper), networks(paper), example(paper)
     if pair is None or found.empty or rows.empty:
@@ -187,7 +196,7 @@ def of(paper: Paper) -> OtherMemory:
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
-        count_of(is_capped.sum(), "networks"),
+        count_of(is_capped.sum(), "networks"), *_idle(pair.first.machine),
         median_of(timed.gain), exact(before.batch.max()), *ends, median_of(timed.promised),
         count_of(every.network.nunique(), "networks"), Name(batches(every)), Name(rows.network.iloc[0]),
         exact(rows.least_s.sum() / rows.least_s_other.sum()), exact(rows.time_s.sum() / rows.time_s_other.sum()),

@@ -106,7 +106,13 @@ class Energy(Facts):
     kernels: KernelJoules
     tokens: TokenJoules
     fitted: bool  #: The prices of FLOP, bytes and time were fitted
-    byte_exceeds: bool  #: At the price of a network's bytes, a stream at full bandwidth would exceed the power limit
+    flop_is_free: bool  #: At the lower precision, the interval of the price of a FLOP begins at 0
+    byte_exceeds: (
+        bool  #: At the lower precision's price of bytes, a stream at full bandwidth would exceed the power limit
+    )
+    single_lasts: (
+        bool  #: Each network whose image alone takes more energy at the lower precision also takes longer there
+    )
 
 
 @cache
@@ -192,10 +198,10 @@ def fitted(machine: Machine, precision: str) -> FittedEnergy | None:
 
 def efficiencies(machine: Machine) -> pd.DataFrame:
     """Return one row per cell of one image or of the batch: ``flop_per_j`` and the ``intensity`` layer by layer."""
-    rows = images(machine)
+    rows, usual = images(machine), usual_batch(machine)
     rows = rows.assign(
         name=rows.model.map(model_name), intensity=rows.flop / rows.byte, flop_per_j=rows.flop / rows.energy_j,
-        inputs=rows.batch.map({ALONE: "one image", usual_batch(machine): "a batch"}),
+        inputs=rows.batch.map({usual: f"batch of {usual}", ALONE: "one image"}),
     )  # fmt: skip
     return rows.dropna(subset="inputs")
 
@@ -220,7 +226,9 @@ def of(paper: Paper) -> Energy:
         Name(machine.name), exact(limit_w, "W"), exact(usual_batch(machine)), Name(BASE_PRECISION),
         _images(machine, lower), _saved(machine), _puzzle(machine), fit, fit_base, _kernels(machine), _tokens(machine),
         fitted=not (fit.constant.is_missing and fit_base.constant.is_missing),
-        byte_exceeds=bool((fit_base.at_bandwidth.low or 0) > limit_w),
+        flop_is_free=fit.flop.low == 0,
+        byte_exceeds=bool((fit.at_bandwidth.low or 0) > limit_w),
+        single_lasts=_single_lasts(machine),
     )  # fmt: skip
     values = facts.images.least, facts.fit.cells, facts.fit_base.cells, facts.kernels.idle, facts.tokens.large
     if all(value.is_missing for value in values):  # a name alone is no section
@@ -267,6 +275,15 @@ def _saved(machine: Machine) -> Saved:
         count_of(batched.count(), "networks"), *_ends(batched), count_of(known, "networks"),
         count_of(more, "networks"), replace(fused, source=source),
     )  # fmt: skip
+
+
+def _single_lasts(machine: Machine) -> bool:
+    base, lower = (
+        images(machine, precision, ALONE).set_index("model") for precision in (BASE_PRECISION, machine.lower_precision)
+    )
+    more = (lower.input_j > base.input_j.reindex(lower.index)).to_numpy()
+    longer = (lower.time_s > base.time_s.reindex(lower.index)).to_numpy()
+    return bool(more.any() and longer[more].all())
 
 
 def _puzzle(machine: Machine) -> JoulePuzzle:

@@ -29,8 +29,9 @@ def efficiency(paper: Paper) -> alt.ConcatChart:
     values = pd.concat(
         [rows.flop_per_j, *(line.flop_per_j for line in display.required(drawn, gpu_command()).values())]
     )
+    large = set(rows.inputs) - {"one image"}
     y = LogAxis.around(values, pixels=120, title="FLOP for a joule", unit="FLOP/J", vertical=True)
-    palette, places = {"one image": theme.SKY, "a batch": theme.BLUE}, (x("intensity"), y("flop_per_j"))
+    palette, places = {"one image": theme.SKY} | dict.fromkeys(large, theme.BLUE), (x("intensity"), y("flop_per_j"))
     looks: Any = {"color": by_color("inputs", palette), "shape": by_shape("inputs", theme.shapes(palette))}
     tooltip = [
         ("name", "network", ""), ("batch", "batch size", "d"), ("intensity", "intensity", "FLOP/B"),

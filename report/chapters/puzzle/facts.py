@@ -9,7 +9,7 @@ import pandas as pd
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.models import STORY
 from report import options
-from report.facts import Facts, missing, sourced
+from report.facts import Facts, missing, of_chapter, sourced
 from report.paper import BASE_PRECISION, Machine, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
@@ -88,7 +88,8 @@ class Puzzle(Facts):
     problems: PuzzleProblems
     always_slower: bool  #: MobileNet-v2 takes longer on every device with published timings
     bits_count: bool  #: At the lower precision, MobileNet-v2 takes more of ResNet-18's time than at fp32
-    here_is_apart: bool  #: The ratio of the machine at hand is known, and it is no GPU of both precisions
+    here_is_apart: bool  #: The ratio of the machine at hand is known and told nowhere else
+    times_have_widths: bool  #: The typical interval of a time on the machine at hand is known
     has_measured_ratio: bool  #: One of the last two holds
     claims: dict[str, bool]
 
@@ -98,7 +99,9 @@ def of(paper: Paper) -> Puzzle:
     bounds, elsewhere, gpu = _bounds(*pair), _elsewhere(paper), _on_gpu(paper)
     own, reference = here(paper.at_hand), here(paper.reference.at_hand)
     bits_count = (gpu.lower.number or 0) > (gpu.base.number or 0)
-    here_is_apart = not own.ratio.is_missing and not (bits_count and gpu.device.text == own.machine.text)
+    kept_memory_turns = reference.kept.below(1) and not reference.ratio.below(1)
+    elsewhere_told = {gpu.device.text if bits_count else None, reference.machine.text if kept_memory_turns else None}
+    here_is_apart = not own.ratio.is_missing and own.machine.text not in elsewhere_told
     return Puzzle(
         needs=_needs(paper, pair[1]),
         elsewhere=sourced(elsewhere, published.SOURCE),
@@ -110,8 +113,9 @@ def of(paper: Paper) -> Puzzle:
         always_slower=elsewhere.slower.number == elsewhere.devices.number,
         bits_count=bits_count,
         here_is_apart=here_is_apart,
+        times_have_widths=not of_chapter("method", paper).cells.half_width.is_missing,
         has_measured_ratio=bits_count or here_is_apart,
-        claims={"kept_memory_turns": reference.kept.below(1) and not reference.ratio.below(1)},
+        claims={"kept_memory_turns": kept_memory_turns},
     )
 
 

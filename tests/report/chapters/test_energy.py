@@ -184,7 +184,7 @@ def test_only_a_batch_of_one_is_an_image_or_token_alone():
     alone = found.images.constant_single, found.images.batched_least
     assert all(value.is_missing for value in (*alone, found.saved.single_more, found.tokens.single))
     assert (found.tokens.batch.number, found.images.least.number) == (64, pytest.approx(4 * 0.204 / 64))
-    assert set(energy.efficiencies(replace(machine, cells=sizes)).inputs) == {"a batch"}
+    assert set(energy.efficiencies(replace(machine, cells=sizes)).inputs) == {"batch of 64"}
 
 
 def test_one_network_shows_no_section_and_says_what_to_measure():
@@ -202,3 +202,16 @@ def test_images_alone_are_no_batch():
     found = energy.of(paper(replace(machine, cells=single)))
     values = found.batch, found.saved.networks, found.puzzle.light_j, found.tokens.large
     assert all(value.is_missing for value in values)
+
+
+def test_words_depend_on_the_fit_and_on_single_images():
+    found = energy.of(paper(gpu()))
+    assert [found.flop_is_free, found.byte_exceeds, found.single_lasts] == [False] * 3
+    machine = gpu()
+    is_single = (machine.cells.precision == "bf16") & (machine.cells.batch == 1)
+    cells = machine.cells.assign(
+        energy_j=machine.cells.energy_j.where(~is_single, 9), energy_s=machine.cells.energy_s.where(~is_single, 9)
+    )
+    assert energy.of(paper(replace(machine, cells=cells))).single_lasts
+    free = cells.assign(energy_j=cells.energy_s * 100)
+    assert energy.of(paper(replace(machine, cells=free, steps=machine.steps[:0]))).flop_is_free

@@ -87,3 +87,15 @@ def test_facts_name_what_does_not_answer():
     assert (found.example.text, found.share.number) == ("Elm", 3 / 5)  # of 2 + 3 s at bf16
     assert interventions.of(replace(paper(), traces=())).networks.is_missing
     assert interventions.of(replace(paper(), machines=())).networks.is_missing
+
+
+def test_depthwise_convolutions_of_one_network_bear_its_name():
+    assert interventions.of(paper()).depthwise_network.text == "Elm"
+
+    def copied(trace):
+        (device,) = trace.devices
+        return trace._replace(devices=[replace(device, network=device.network.replace("Elm", "Ash"))])
+
+    one = paper()
+    both = replace(one, traces=(*one.traces, *map(copied, one.traces[2:])))
+    assert interventions.of(both).depthwise_network.is_missing

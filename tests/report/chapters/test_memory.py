@@ -84,6 +84,15 @@ def test_the_gain_from_memory_by_hand():
     assert (found.cache.number, found.cache_bandwidth.is_missing) == (CACHE, True)
 
 
+def test_the_idle_share_is_of_the_largest_batch_profiled():
+    one = paper()
+    about = {"status": "ok", "phase": "inference", "variant": "eager", "precision": "bf16", "plain_s": 1.0, "load": 0.0}
+    passes = [("net0", 1, 0.1), ("net0", 8, 0.9), ("net1", 8, 0.75)]
+    profiles = pd.DataFrame([about | {"model": model, "batch": batch, "busy_s": s} for model, batch, s in passes])
+    found = memory.of(replace(one, machines=tuple(replace(each, profiles=profiles) for each in one.machines)))
+    assert (found.profiled_batch.number, found.idle.number) == (8, pytest.approx(0.25))
+
+
 def test_the_cache_of_the_machine_comes_before_the_datasheets():
     levels = [SimpleNamespace(bandwidth_byte_per_s=rate) for rate in (9e12, 6.7e12, 3e12)]
     caches = (CacheLevel(1, 2 * CACHE, 8), CacheLevel(2, CACHE // 2, 1))
