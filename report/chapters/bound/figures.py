@@ -28,7 +28,14 @@ def roofs(paper: Paper) -> alt.ConcatChart:
     named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
     moved = (rows.whole_byte, rows.layers_byte)
     found = {bound: rows.flop / byte for bound, byte in zip(theme.BOUND_COLORS, moved, strict=True)}
-    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 150, pd.concat(found.values()), rows.flop_per_s)
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 145, pd.concat(found.values()), rows.flop_per_s)
+    batches = sorted({int(rows.batch.min()), int(rows.batch.max())})
+    setting = f"{short_name(best.device)}, {best.computed}, batch {' to '.join(map(str, batches))}"
+    followed = sorted({named[model] for model in rows.model if model in named})
+    looks = {  # a legend, as names would cover the cloud
+        "color": by_color("label", dict.fromkeys(followed, theme.INK)),
+        "shape": by_shape("label", theme.shapes(followed)),
+    }
     panels = []
     for bound, intensity in found.items():
         marks = rows[["flop_per_s"]].assign(
@@ -37,9 +44,8 @@ def roofs(paper: Paper) -> alt.ConcatChart:
         labelled, places = marks[marks.label != ""], ("intensity", "flop_per_s")
         panels.append(plane.chart(
             plane.place(alt.Chart(marks).mark_point(color=theme.BOUND_COLORS[bound], size=12, opacity=0.3), *places),
-            plane.place(alt.Chart(labelled).mark_point(color=theme.INK, size=30), *places),
-            *plane.names(labelled, "label", *places, 30),
-            title=f"{short_name(best.device)}, {bound}",
+            plane.place(alt.Chart(labelled).mark_point(size=30).encode(**looks), *places),
+            title=[setting, bound],
         ))  # fmt: skip
     middles = [f"{bound} {intensity.median():.0f} FLOP/B" for bound, intensity in found.items()]
     description = f"{len(rows)} networks under the roof of the {best.device}. Middle intensities: {', '.join(middles)}."

@@ -47,7 +47,7 @@ class Typical(Facts):
     cpu: Value  #: median ridge point of CPUs by die, at fp32
     gpu: Value  #: median ridge point of GPUs with matrix units by die, at fp32 on vector units
     matrix: Value  #: median ridge point of the same GPUs, at 16 bits on matrix units
-    asic: Value  #: median ridge point of AI accelerators by die, at 16 bits on matrix units
+    asic: Value  #: median ridge point of ASICs by die, at 16 bits on matrix units
     soc: Value  #: median ridge point of the GPUs in phones, laptops and boards by die, at fp32 on vector units
 
 
@@ -113,6 +113,14 @@ class Chips(Facts):
     arithmetic: Name  #: the factors of the peak at fp32 of the machine at hand
     sparse: Sparse
     generations: Generations
+    is_small_like_large: (
+        bool  #: At fp32 small GPUs have a ridge point little below that of large ones, CPUs a lower one
+    )
+    has_integers: bool  #: The figure's chips include one with a rate of integers alone
+    has_unconfirmed: bool  #: ... one with a rate that is not confirmed
+    has_memory_inside: bool  #: ... one with its memory on the chip
+    has_measured_power: bool  #: ... one with power that somebody measured
+    has_other_prices: bool  #: ... one with a price that is an estimate, or of a whole device
     levelled_off: bool  #: V100 to H100 doubled the ridge point, and B200 is within a tenth of H100
     turned_back: bool  #: The RTX 5090 has a lower ridge point than the RTX 4090
 
@@ -126,9 +134,11 @@ def of(paper: Paper) -> Chips:
     v100, h100, b200, rtx4090, rtx5090 = (
         getattr(generations, chip).number or 0.0 for chip in ("v100", "h100", "b200", "rtx4090", "rtx5090")
     )
+    typical, drawn = _typical(outside), labelled(found)
+    cpu, gpu, soc = (each.number or 0.0 for each in (typical.cpu, typical.gpu, typical.soc))
     return Chips(
         table=sourced(table, _source("all")),
-        typical=sourced(_typical(outside), _source("off-chip memory, by die")),
+        typical=sourced(typical, _source("off-chip memory, by die")),
         costs=sourced(_costs(outside), _source("off-chip memory, by die")),
         demand=_demand(paper, outside),
         precision=sourced(_precision(found), _source("fp32 and 16 bits")),
@@ -136,6 +146,12 @@ def of(paper: Paper) -> Chips:
         arithmetic=Name(arithmetic.replace(" x ", " × ") or None, hand.machine.source),
         sparse=sourced(_sparse(found), _source("with sparse peaks")),
         generations=sourced(generations, _source("tensor units, 16 bits")),
+        is_small_like_large=0 < cpu < soc and 0.75 * gpu < soc < gpu,
+        has_integers=bool((~drawn.precision.isin(chips.FLOATING)).any()),
+        has_unconfirmed=bool((drawn.verified != "yes").any()),
+        has_memory_inside=bool(chips.on_chip(drawn).any()),
+        has_measured_power=bool(has_measured_power(drawn).any()),
+        has_other_prices=bool((drawn.price_usd.notna() & ~has_own_price(drawn)).any()),
         levelled_off=h100 > 2 * v100 > 0 and abs(b200 - h100) < 0.1 * h100,
         turned_back=0 < rtx5090 < rtx4090,
     )
@@ -175,6 +191,11 @@ def _typical(outside: pd.DataFrame) -> Typical:
 def has_own_price(found: pd.DataFrame) -> "pd.Series[bool]":
     """True for rows with a list price of the chip, card or module: no estimate, and not of a whole device."""
     return found.price_usd.notna() & ~found.note.str.contains("price is")
+
+
+def has_measured_power(found: pd.DataFrame) -> "pd.Series[bool]":
+    """True for rows with power that somebody measured, not the vendor's limit."""
+    return found.note.str.contains("power is measured")
 
 
 def _costs(outside: pd.DataFrame) -> Costs:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from measure.domain.roofs import Roofline
 from report import display
-from report.chapters.chips.facts import LABELLED, UNITS, alike, labelled
+from report.chapters.chips.facts import LABELLED, SMALL, UNITS, alike, labelled
 from report.charts import theme
 from report.charts.annotations import NAMES, covered, hollow, names, tips
 from report.charts.axes import LinearAxis, LogAxis, by_color, by_shape
@@ -70,6 +70,8 @@ def roofs(paper: Paper) -> alt.ConcatChart:
         possible = list(panels)[:1] if machine.chip_kind == "gpu" else panels
         nearest = min(possible, key=lambda panel: min(abs(log10(row["peak"] / own["peak"])) for row in drawn[panel]))
         drawn[nearest].append(own)
+        if nearest == SMALL:  # a server's processor may have no more cores than a laptop's
+            drawn[f"{SMALL}, and the machine at hand"] = drawn.pop(SMALL)
     charts = [_corners(title, rows, len(panels)) for title, rows in drawn.items()]
     description = f"Rooflines of {len(found)} chips: {', '.join(panels)}."
     return alt.concat(*charts, name="chip-roofs", description=description)
@@ -81,7 +83,7 @@ def _corners(title: str, drawn: Sequence[Row], panels: int) -> alt.LayerChart:
     width = theme.plot_width(panels, unit="FLOP/s")
     x = LogAxis(low=min(ridges) / 6, high=max(ridges) * 14, pixels=width, title="operational intensity", unit="FLOP/B")
     y = LogAxis.around(
-        [min(peaks) / 2, 1.2 * max(peaks)], pixels=250, title="attainable rate", unit="FLOP/s", vertical=True
+        [min(peaks) / 2, 1.2 * max(peaks)], pixels=236, title="attainable rate", unit="FLOP/s", vertical=True
     )
     rows = [
         row | {"intensity": at, "attainable": Roofline(row["peak"], row["bandwidth"]).attainable(at)}
@@ -113,7 +115,7 @@ def _corners(title: str, drawn: Sequence[Row], panels: int) -> alt.LayerChart:
 
 
 def _ridge_names(drawn: Sequence[Row], x: LogAxis, y: LogAxis, taken: Sequence[Box]) -> alt.Chart:
-    """Name each ridge point where no line is crossed: over its roof, left of it, under it, or farther along it."""
+    """Name each ridge point where no line is crossed: over its roof, left of it, farther along it, or under it."""
     panel, placed = Box(0, 0, x.pixels, y.pixels), []
     marks = [(x.pixel(row["ridge"]), y.pixel(row["peak"])) for row in drawn]
     boxes = [*taken, *(Box(at - 5, down - 5, at + 5, down + 5) for at, down in marks)]
@@ -122,7 +124,8 @@ def _ridge_names(drawn: Sequence[Row], x: LogAxis, y: LogAxis, taken: Sequence[B
         width, height = text_size(row["short"], theme.LABEL_SIZE)
         aside, lift, far = width / 2 + 8, height / 2 + 1, x.pixels - 4 - width / 2 - at
         along_roof = [(aside + 10 * step, dy) for step in range(1, int((far - aside) / 10)) for dy in (-lift, lift)]
-        for dx, dy in ((aside, -lift), (-aside, -2), (aside, lift), *along_roof):
+        over, under = ([(each, dy) for each, dy in along_roof if dy == side] for side in (-lift, lift))
+        for dx, dy in ((aside, -lift), (-aside, -2), *over, (aside, lift), *under):
             middle, center = at + dx, down + dy
             box = Box(middle - width / 2, center - 4, middle + width / 2, center + 4)  # of its capitals
             if box.inside(panel) and box.clear_of(boxes):

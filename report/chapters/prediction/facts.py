@@ -20,6 +20,7 @@ from report.stats.value import Name, Source, Value, count_of, exact, extremes, m
 FIT = "python -m measure fit"
 PRECISION, BATCH = "fp16", 64  # of the calls in the table and in the calculation
 EXAMPLE = "resnet50"  # the network of the calculation
+TYPICAL = (EXAMPLE, "mobilenet_v2", "vit_b_16")  # convolutions, depthwise convolutions, attention
 
 COMMON = (
     "NVIDIA T4", "NVIDIA A10", "NVIDIA L4", "NVIDIA A100 SXM 40GB", "NVIDIA H100 SXM", "NVIDIA H200 SXM",
@@ -49,7 +50,9 @@ class Untimed(Facts):
     covered: Value  #: Share of their times within the 90 % interval, the mean over the GPUs.
     covered_least: Value  #: The smallest such share on a GPU, with its name.
     one_time: Value  #: Typical error on such a GPU given the time of ResNet-50.
-    five_times: Value  #: Typical error on such a GPU given the times of five networks.
+    gpus_five: Value  #: GPUs left out in turn that have the times of five networks.
+    before_five: Value  #: Typical error on these GPUs without the five times.
+    five_times: Value  #: Typical error on these GPUs given the five times.
     remaining: Value  #: The error given one time over the error without it, on a typical GPU.
     flop: Value  #: Typical error of FLOP over peak, scaled to the other GPUs.
     aside: Value  #: Error on the GPUs set aside before the first fit.
@@ -66,6 +69,7 @@ class PredictedCalculation(Facts):
     byte: Value  #: Bytes of the call, layer by layer.
     bandwidth: Value  #: The GPU's bandwidth.
     over_bandwidth: Value  #: By the fit, time of the network's bytes over their time at the bandwidth.
+    factor: Value  #: The network's own factor on all GPUs, part of both.
     arithmetic: Value  #: The term of arithmetic.
     bytes: Value  #: The term of bytes.
     work: Value  #: The terms of arithmetic and bytes together.
@@ -97,12 +101,24 @@ class PredictionFacts(Facts):
     tokens: Tokens
     calculation: PredictedCalculation
     problems: PredictedProblems
+    is_untimed_listed: bool  #: The table of typical times has a chip without a timing
+    is_extrapolated_listed: bool  #: The table has a time without an interval
     chooser: bool
 
 
 def of(paper: Paper) -> PredictionFacts:
     groups = _family(paper), _untimed(paper), _tokens(paper), *_calculation(paper)
-    facts = PredictionFacts(*groups, chooser=not paper.predictions.errors.empty)
+    listed = [
+        basis.predict(demand)
+        for device in common_devices(paper) for model in TYPICAL
+        for demand, basis in filter(None, [predict(paper, model, device)])
+    ]  # fmt: skip
+    facts = PredictionFacts(
+        *groups,
+        is_untimed_listed=any(not call.timed_models for call in listed),
+        is_extrapolated_listed=any(call.low_s is None for call in listed),
+        chooser=not paper.predictions.errors.empty,
+    )
     return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", FIT))
 
 
@@ -137,7 +153,10 @@ def _family(paper: Paper) -> Family:
 
 
 def _untimed(paper: Paper) -> Untimed:
-    rows, with_one = of_gpus(paper, BY_DEVICE), of_gpus(paper, tables.ONE_KNOWN)
+    rows, with_one, with_five = (
+        of_gpus(paper, left_out) for left_out in (BY_DEVICE, tables.ONE_KNOWN, tables.FIVE_KNOWN)
+    )
+    with_five = with_five[with_five.index.isin(rows.index)]
 
     def typical(frame: pd.DataFrame, column: str = "median_error") -> Value:
         return median_of(frame[column], "%", "GPUs")
@@ -148,7 +167,7 @@ def _untimed(paper: Paper) -> Untimed:
         count_of(len(rows), "GPUs"), typical(rows), *extremes(rows.median_error, "%", fewest=2),
         typical(rows, "p90_error"),
         exact(rows.coverage.mean(), "%"), extremes(rows.coverage, "%", fewest=2)[0],
-        typical(with_one), typical(of_gpus(paper, tables.FIVE_KNOWN)),
+        typical(with_one), count_of(len(with_five), "GPUs"), typical(rows.loc[with_five.index]), typical(with_five),
         median_of(with_one.median_error / rows.median_error, counted="GPUs"),
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)),
         exact(aside.iloc[0] if len(aside) else None, "%"),
@@ -197,7 +216,8 @@ def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]
         chip=Name(short_name(found.chip)),
         batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
         over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
-        over_bandwidth=exact(bytes_s * bandwidth / byte), arithmetic=exact(arithmetic_s, "s"),
+        over_bandwidth=exact(bytes_s * bandwidth / byte),
+        factor=exact(basis.factors.get(demand.network, 1.0)), arithmetic=exact(arithmetic_s, "s"),
         bytes=exact(bytes_s, "s"), work=exact(arithmetic_s + bytes_s, "s"),
         host=exact(MICROSECOND * basis.host_us, "s"), launches=exact(demand.calls), fixed=exact(fixed_s, "s"),
         likely=exact(found.likely_s, "s"), low=exact(found.low_s, "s"), high=exact(found.high_s, "s"),

@@ -8,6 +8,7 @@ from helpers.world import cells_of, committed_chips, rows_of, world, wrong
 
 from report.chapters.chips import figures, tables
 from report.chapters.chips.facts import LABELLED, SMALL, has_own_price, promised
+from report.chapters.chips.facts import of as of_chips
 from report.charts.panels import specified
 from report.markdown import SPACE
 
@@ -158,7 +159,7 @@ def test_the_table_of_rates_has_every_mark():
 def test_the_table_and_the_figure_of_the_labelled_chips_agree():
     # 65 TFLOP/s over 320 GB/s; 100 GFLOP/s over 10 GB/s were measured
     row = cells_of(tables.labelled_chips.__wrapped__(world()))["T4"]
-    assert row[:-1] == ["GPU", "2018", "fp16", "65", "320", "203", "16", "70", "–"]
+    assert row[:-1] == ["GPU", "2018", "fp16", "65", "320", "203", "16 GB", "70", "–"]
     chart = figures.roofs.__wrapped__(world())
     corners = rows_of(chart, "chip", "intensity", "attainable")
     assert [rate for chip, _, rate in corners if chip == "NVIDIA T4"][1:] == [65e12, 65e12]
@@ -200,6 +201,32 @@ def test_phones_in_the_figure_are_known_at_fp32_alone():
     assert set(phones.precision) == {"fp32"}
 
 
+def test_the_caption_explains_only_the_marks_that_occur():
+    # None of the figure's chips prints integers alone or has its memory on the chip. Cog 3 has, and is not confirmed;
+    # Dial 4 prints integers alone; no power or price of these chips has a note
+    usual, few = ("integers", "memory_inside"), ("measured_power", "other_prices")
+    facts = of_chips(committed())
+    assert not any(getattr(facts, f"has_{mark}") for mark in usual)
+    assert all(getattr(facts, f"has_{mark}") for mark in ("unconfirmed", *few))
+    facts = of_chips(of(world().chips.head(5)))
+    assert all(getattr(facts, f"has_{mark}") for mark in ("unconfirmed", *usual))
+    assert not any(getattr(facts, f"has_{mark}") for mark in few)
+
+
+def test_memory_is_printed_as_by_its_vendor():
+    # Google prints GiB for a TPU v6e (32 x 2^30 B), NVIDIA 80 GB for an H100
+    found = {chip: row[6] for chip, row in cells_of(tables.labelled_chips.__wrapped__(committed())).items()}
+    assert [found[chip] for chip in ("TPU v6e", "H100 SXM", "Xeon Platinum 8380")] == ["32 GiB", "80 GB", "–"]
+
+
+def test_small_gpus_ask_for_nearly_as_much_as_large_ones():
+    # Medians over dies at fp32: 15 (CPUs), 34 (small GPUs), 40 (large ones). Small GPUs at 17 would be less than half
+    assert of_chips(committed()).is_small_like_large
+    found = committed_chips()
+    half = found.ridge_flop_per_byte.where(found.chip_kind != "soc", found.ridge_flop_per_byte / 2)
+    assert not of_chips(of(found.assign(ridge_flop_per_byte=half))).is_small_like_large
+
+
 def test_names_at_ridge_points_cross_no_line_and_no_other_name():
     chart = figures.roofs.__wrapped__(committed())
     names = [row[0] for row in rows_of(chart, "text", "ex")]
@@ -208,7 +235,7 @@ def test_names_at_ridge_points_cross_no_line_and_no_other_name():
 
 def test_a_processor_stands_with_the_chips_of_nearest_peak_and_a_gpu_with_gpus():
     # 100 GFLOP/s are below the 472 GFLOP/s of a Jetson Nano; 8 TFLOP/s are near an M1 Max, but a GPU is no phone
-    for machine, panel in ((CPU, SMALL), (GPU, next(iter(LABELLED)))):
+    for machine, panel in ((CPU, f"{SMALL}, and the machine at hand"), (GPU, next(iter(LABELLED)))):
         chart = specified(figures.roofs.__wrapped__(replace(committed(), machines=(machine,))))
         panels = {
             part["title"]: {row["chip"] for layer in part["layer"] for row in chart["datasets"][layer["data"]["name"]]
