@@ -212,6 +212,7 @@ class Latency(Facts):
     too_few: bool  #: On no device measured does the bound rank large batches better or worse than FLOP, beyond doubt
     gpu_fp32: bool  #: Times of a GPU at fp32 are shown
     single_apart: bool  #: Processor and GPU rank networks alike in batches, but not with one input
+    releases_differ: bool  #: The processor and the GPU ran different releases of PyTorch
     has_intervals: bool  #: Times in the figures have intervals
     claims: dict[str, bool]
 
@@ -254,9 +255,16 @@ def of(paper: Paper) -> Latency:
         and all(low is None or high is None or low <= 0 <= high for low, high in leads),
         gpu_fp32=any(timed and timed.kind == "GPU" for timed in (here, gpu)),
         single_apart=_is_single_apart(orders),
+        releases_differ=_do_releases_differ(paper),
         has_intervals=has_intervals(here) or has_intervals(gpu),
         claims={"parameters_mislead": (reference.parameter_ratio.number or 0) > 1 and reference.speed_ratio.above()},
     )
+
+
+def _do_releases_differ(paper: Paper) -> bool:
+    machines = paper.machine("cpu"), paper.machine("gpu")
+    releases = {machine.environment.torch for machine in machines if machine}
+    return None not in releases and len(releases) > 1
 
 
 def _are_known(*values: Value) -> bool:

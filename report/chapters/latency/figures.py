@@ -129,7 +129,12 @@ def ranks(paper: Paper) -> alt.ConcatChart:
 
 def _of(devices: Sequence[Timed]) -> list[str]:
     """Return the lines of a title; a phone has no room for two devices in one."""
-    return [f"{_titled(timed)}: {timed.networks:,} networks" for timed in devices]
+    titles = []
+    for timed in devices:
+        ran = {batch: timed.at(batch).model.nunique() for batch in timed.batches}
+        fewer = [f"{networks} at batch {batch}" for batch, networks in ran.items() if networks < timed.networks]
+        titles.append(f"{_titled(timed)}: {timed.networks:,} networks" + (f" ({', '.join(fewer)})" if fewer else ""))
+    return titles
 
 
 def correlations(devices: Sequence[Timed]) -> pd.DataFrame:
@@ -221,10 +226,13 @@ def equal(paper: Paper) -> alt.LayerChart:
     if timed is None or timed.roof is None or equal_flop(timed).empty:
         raise display.Missing
     rows, roof = equal_flop(timed), timed.roof
+    batches = " to ".join(map(str, sorted({int(rows.batch.min()), int(rows.batch.max())})))
     least = [flop / roof.peak_flop_per_s for flop in ALIKE_FLOP]
     width = theme.plot_width(unit="s", figure=theme.TEXT_WIDTH)
     x = LogAxis.around(rows.traffic_byte, pixels=width, title="bytes of an image, layer by layer", unit="B")
-    y = LogAxis.around([*rows.input_s, *least], pixels=110, title="time of an image", unit="s", vertical=True)
+    y = LogAxis.around(
+        [*rows.input_s, *least], (0.03, 0.16), pixels=110, title="time of an image", unit="s", vertical=True
+    )
     reach = (y.low * roof.bandwidth_byte_per_s, x.high)
     bytes_s = pd.DataFrame({"byte": reach}).assign(s=lambda at: at.byte / roof.bandwidth_byte_per_s)
     flop_s = pd.DataFrame({"byte": (x.low, x.high), "s": sum(least) / 2})
@@ -248,6 +256,6 @@ def equal(paper: Paper) -> alt.LayerChart:
             ("input_s", "time", "s"),
         ),
         *_names(named, rows, x("traffic_byte"), y("input_s"), taken),
-        width=x.pixels, height=y.pixels, name="equal-flop", title=_titled(timed),
+        width=x.pixels, height=y.pixels, name="equal-flop", title=f"{_titled(timed)}, batch {batches}",
         description=f"Time against bytes for {len(rows)} networks of equal FLOP on the {timed.name}.",
     )  # fmt: skip

@@ -12,7 +12,17 @@ def gain(*values: Value, at: str = "") -> str:
     """Return a gain with its interval, or the least and the most, and where it holds; empty if one is missing."""
     if any(value.is_missing for value in values):
         return ""
-    return escape(" to ".join(value.printed() for value in values) + (f", {at}" if at else ""))
+    return escape(" to ".join(map(_short, values)) + (f", {at}" if at else ""))
+
+
+def _short(value: Value) -> str:
+    """Print a gain with at most three digits, and the ends of its interval likewise."""
+    low, high = value.low, value.high
+    if low is None or high is None or low == high:
+        return str(value)
+    number = f"{value}"
+    is_longer = len(value.printed().split(" ")[0]) > len(number)
+    return value.printed() if not is_longer else f"{number} ({Value(low)}–{Value(high)})"
 
 
 def gains(header: str, rows: Sequence[Sequence[str]]) -> display.Display:

@@ -77,7 +77,7 @@ class TrainingShares(Facts):
     time_first: Value  #: networks where that kind takes most time
     memory_kind: Name  #: the kind that holds most memory in most networks
     memory_first: Value  #: networks where that kind holds most memory
-    products_flop: Value  #: share of the FLOP that layers with products do
+    products_flop: Value  #: share of all operations that layers with products do
     products_time: Value  #: share of the time that layers with products take
 
 
@@ -127,7 +127,7 @@ class Groups(Facts):
 
 class TrainingReference(Facts):
     pooling_time: Value  #: pooling's share of GoogLeNet's forward time
-    pooling_flop: Value  #: pooling's share of GoogLeNet's forward FLOP
+    pooling_flop: Value  #: pooling's share of the operations of GoogLeNet's forward pass
     forward_rate: Value  #: bytes a second of normalisation, forward
     backward_rate: Value  #: bytes a second of normalisation, backward
     apart: Value  #: networks whose ratio in FLOP is outside the interval of their ratio in time

@@ -11,11 +11,12 @@ import pandas as pd
 
 from measure.domain.models import STORY
 from measure.domain.names import model_name
+from measure.domain.words import INFERENCE
 from report import display, options
 from report.chapters.training import costs, traced
 from report.charts import forms, theme
 from report.charts.annotations import tips
-from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, longest
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape, longest
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
 from report.paper import BASE_PRECISION, Machine, Paper
@@ -28,7 +29,7 @@ STEPS = "--sections workload training"
 PROFILES = "--sections workload training operators"
 
 KINDS = {"cpu": "processor", "gpu": "GPU"}
-QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
+QUANTITIES = {"time_s": "time", "flop": "operations", "byte": "memory"}
 TEMPORARY, LAYERED = "temporary", "layer-by-layer bound"
 MEMORY = "memory"  # the last level of memory
 SHARES = alt.binding_range(min=0, max=0.5, step=0.01, name="Share from ")
@@ -142,7 +143,7 @@ def pies(paper: Paper) -> alt.ConcatChart:
     rows = rows.assign(flop=rows.forward_flop + rows.backward_flop)
     rows = rows.assign(flop_share=rows.flop / rows.groupby("model").flop.transform("sum"))
     models = costs.pick(pd.Series([*sorted(common), *rows.model], dtype=object), STORY)
-    panels = [_pies(rows, models, "flop", ["FLOP,", "both passes"])]
+    panels = [_pies(rows, models, "flop", ["operations,", "both passes"])]
     panels += [_pies(rows, models, f"{stage}_byte", ["memory,", stage]) for stage in costs.PASSES]
     machines = [own, other] if other and common.intersection(models) else [own]
     for machine in machines:
@@ -251,7 +252,9 @@ def steps(paper: Paper) -> alt.ConcatChart:
     """Draw time and memory of the same networks: a step against its least times, and against inference."""
     machine = display.required(costs.subject(paper), options.measure_command(STEPS))
     rows = with_names(costs.steps(machine), STEPS).sort_values("latency_s", ascending=False)
-    rows = spread(with_names(rows[rows.flop_bound_s.notna()], "--sections roofs"), FEW)
+    rows = with_names(rows[rows.flop_bound_s.notna()], "--sections roofs").reset_index(drop=True)
+    is_named = rows.network.isin(theme.ACCENTS)
+    rows = rows[is_named | rows.index.isin(spread(rows[~is_named], FEW - int(is_named.sum())).index)]
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     ends = [*rows.latency_s, *rows.flop_bound_s, *rows.latency_high_s.dropna()]
     axis = LogAxis.around(ends, pixels=theme.plot_width(2, left=left), title="time of a step", unit="s")
@@ -270,11 +273,14 @@ def steps(paper: Paper) -> alt.ConcatChart:
         tooltip = [
             ("network", "network", ""), ("training_peak_byte", "step", "B"), ("inference_peak_byte", "inference", "B"),
         ]  # fmt: skip
-        ticks = {"inference": "inference_peak_byte"}
-        panels.append(forms.dots(
-            held, "network", ("training_peak_byte", "low", "high"), axis, ticks=ticks, step=STEP, tooltip=tooltip,
+        dots = forms.dots(
+            held, "network", ("training_peak_byte", "low", "high"), axis, step=STEP, tooltip=tooltip,
             title=f"Memory, counted, batch {held.batch.iloc[0]}",
-        ))  # fmt: skip
+        )  # fmt: skip
+        places = axis("inference_peak_byte"), Categories.steps(held.network, STEP)("network")
+        squares = alt.Chart(held.assign(mark=INFERENCE)).mark_point(filled=False, fill=theme.PAPER, size=40)
+        squares = squares.encode(*places, color=by_color("mark", {INFERENCE: theme.GREEN}))
+        panels.append(dots + tips(squares.encode(shape=by_shape("mark", {INFERENCE: "square"})), *tooltip))
     return alt.concat(
         *panels,
         name="training-steps",

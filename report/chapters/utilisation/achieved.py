@@ -46,11 +46,11 @@ class KernelGap(Facts):
     """The terms of the latency in the networks profiled on the GPU, at one precision."""
 
     precision: Name  #: The precision of these networks.
-    batch: Value  #: Their batch size.
     networks: Value  #: Networks profiled on the GPU at this precision.
     most_idle: Value  #: The largest share of a call in which no kernel runs, with its network.
-    least_rest: Value  #: The smallest share of the latency that running kernels take beyond the layer-by-layer bound.
-    most_rest: Value  #: The largest such share, with its network.
+    most_rest: (
+        Value  #: The largest share of the latency that running kernels take beyond their bound, with its network.
+    )
 
 
 class Profiled(Facts):
@@ -124,11 +124,8 @@ def kernels(machine: Machine | None, precision: str) -> KernelGap:
         return sourced(missing(KernelGap), of_gpu("kernels"))
     names = terms.model.map(model_name)
     _, most_idle = extremes(terms.outside.set_axis(names), "%")
-    least_rest, most_rest = extremes(rest_shares(terms).set_axis(names), "%")
-    found = KernelGap(
-        Name(precision), exact(terms.batch.iloc[0]), count_of(len(terms), "networks"), most_idle,
-        least_rest, most_rest,
-    )  # fmt: skip
+    _, most_rest = extremes(rest_shares(terms).set_axis(names), "%")
+    found = KernelGap(Name(precision), count_of(len(terms), "networks"), most_idle, most_rest)
     return sourced(found, of_gpu("kernels"))
 
 

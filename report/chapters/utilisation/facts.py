@@ -6,9 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.chips import reachable_peak
 from measure.domain.names import model_name
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import EAGER
+from report.chapters.bound.facts import own_shares
 from report.chapters.utilisation.achieved import (
     Achieved,
     Halved,
@@ -34,8 +36,9 @@ from report.chapters.utilisation.gap import (
     stream_rates,
 )
 from report.display import DRAWN
-from report.facts import Facts, missing, source_of, sourced
+from report.facts import Facts, missing, of_chapter, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
+from report.paper.chips import chip_named, roof_of
 from report.paper.frames import each, highest, matching
 from report.paper.roofs import STREAMS, sustained
 from report.stats.correlations import rank_correlation
@@ -71,6 +74,8 @@ class Gap(Facts):
 
 
 class UtilisationBatching(Facts):
+    first: Value  #: The batch size to compare with.
+    last: Value  #: The batch size of the gap.
     eager: Value  #: Throughput at the batch size of the gap over the batch size before, by default.
     kept: Value  #: The same ratio of throughputs with freed memory kept.
     losing: Value  #: Networks that lose throughput between these batch sizes, by default.
@@ -123,6 +128,7 @@ class UtilisationReference(Facts):
     read: Value  #: Bandwidth of reading memory.
     copy: Value  #: Bandwidth of copying in memory, both directions counted.
     read_cache: Value  #: Bandwidth of the same read loop in the slowest cache.
+    batch: Value  #: The batch size of the gap.
     depthwise: Value  #: The highest bandwidth of depthwise convolutions in a network, at the batch size of the gap.
     normalisation: Value  #: The bandwidth that batch normalisation reaches in the typical network.
 
@@ -145,6 +151,8 @@ class Utilisation(Facts):
     is_thinned: bool  #: Figures draw some of the networks, because there are more than fit
     gap_drawn: bool  #: A profile takes a gap apart, on the processor or on the GPU
     is_checked: bool  #: The gain from keeping memory can be compared with the operating system's share
+    gains_exceed: bool  #: Networks gain more from keeping memory than the operating system's share predicts
+    below_datasheet: bool  #: The chapter on the bound holds the GPU's calls against a higher roof
     waits_for_host: bool  #: On the GPU at the lower precision, a larger batch takes far less than its share of time
     is_processor: bool  #: The machine at hand is a processor
     few_kernels: bool  #: Only few networks were profiled on the GPU
@@ -171,7 +179,10 @@ def of(paper: Paper) -> Utilisation:
         "share_is_least": (gains.met.number or 0) >= 0.9 * (gains.checked.number or inf),
         "reading_slower": reference.read.below(reference.copy.number or 0),
         "loop_is_fast": reference.read_cache.above(2 * (reference.copy.number or 0)),
-        "depthwise_slow": (reference.depthwise.number or 1e99) < (roofs.bandwidth.number or 0) / 5,
+        "depthwise_slow": all(
+            (each.number or inf) < (roofs.bandwidth.number or 0) / 5
+            for each in (reference.depthwise, reference.normalisation)
+        ),
     }
     groups, (processor, gpu) = _groups(paper.at_hand), devices(paper)
     lower = gpu.lower_precision if gpu else ""
@@ -194,12 +205,32 @@ def of(paper: Paper) -> Utilisation:
         is_thinned=any(base_cells(each).model.nunique() > DRAWN for each in (processor, gpu) if each),
         gap_drawn=not groups[1].networks.is_missing or not kernel_gaps[0].networks.is_missing,
         is_checked=not groups[3].excess.is_missing,
+        gains_exceed=groups[3].excess.above(1),
+        below_datasheet=gpu is not None and _is_below_datasheet(paper, gpu, on_gpu, lowered),
         waits_for_host=lowered.stretch.below(larger / FAR_LESS),
         is_processor=paper.at_hand is not None and paper.at_hand.chip_kind == "cpu",
         few_kernels=0 < (kernel_gaps[0].networks.number or 0) < FEWEST_MODELS,
         processor_is_reference=is_reference(paper, processor),
         claims=claims,
     )
+
+
+def _is_below_datasheet(paper: Paper, gpu: Machine, *found: Achieved) -> bool:
+    """Return whether the chapter on the bound has shares of the same calls, under a roof that no kernel reached."""
+    first, shares = of_chapter("bound", paper).own_first, own_shares(paper)
+    datasheet = roof_of(paper.chips, chip_named(paper.chips, gpu.environment.name))
+    if first.device.text != gpu.name or datasheet is None:
+        return False
+    batch = shares.batch[shares.device == gpu.name].max()
+    for share, other in zip(found, (first.base, first.lower), strict=True):
+        precision = share.precision.text or BASE_PRECISION
+        roof = gpu.roof(precision)
+        if (share.networks.number, share.batch.number) != (other.count, batch) or roof is None:
+            return False
+        is_above = datasheet.byte_per_s > roof.bandwidth_byte_per_s
+        if not is_above or reachable_peak(datasheet, precision) <= roof.peak_flop_per_s:
+            return False
+    return True
 
 
 @cache  # the machine at hand may be the reference machine
@@ -256,6 +287,8 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
 def _batching(machine: Machine, small: int | None, large: int | None) -> UtilisationBatching:
     eager = batching_of(machine, EAGER, small, large)
     return UtilisationBatching(
+        first=exact(small if len(eager) else None),
+        last=exact(large if len(eager) else None),
         eager=median_of(eager),
         kept=median_of(batching_of(machine, KEPT, small, large)),
         losing=count_of((eager < 1).sum() if len(eager) else None, "networks"),
@@ -339,6 +372,7 @@ def _reference(paper: Paper, machine: Machine | None) -> UtilisationReference:
         read=read,
         copy=copy,
         read_cache=read_cache,
+        batch=exact(large),
         depthwise=extremes(depthwise, "B/s")[1],
         normalisation=median_of(matching(streams, group="batch norm").byte_per_s, "B/s"),
     )

@@ -11,7 +11,7 @@ from report.stats.value import NOTHING, Value
 def test_facts_by_hand():
     # Llama: 2.4 GB and 20.256 MB a sequence
     decoding = {"decode": 2500 / 2420.256, "decode_batch": 8, "decode_batched": 8 * 2500 / (2400 + 8 * 20.256)}
-    others = {"layout": 1.1, "layout_device": "Bead 2", "threshold": 0.2, "decode_small": None}
+    others = {"layout": 1.1, "layout_device": "Bead 2", "layout_least": None, "threshold": 0.2, "decode_small": None}
     assert wrong("remedies", world(), decoding | others) == {}
 
 
@@ -73,3 +73,8 @@ def test_a_remedy_without_a_gain_has_no_row():
 def test_a_gpu_at_hand_has_no_gains_of_a_processor():
     assert not facts.of_chapter("remedies", world()).on_gpu
     assert facts.of_chapter("remedies", world(chosen=(GPU,))).on_gpu
+
+
+def test_a_gain_has_at_most_three_digits():
+    assert tables.gain(Value(1.588, low=1.5685, high=1.6171)) == r"1\.59 \(1\.57–1\.62\)"
+    assert tables.gain(Value(1.5, low=1.41, high=2.13)) == r"1\.5 \(1\.4–2\.1\)"

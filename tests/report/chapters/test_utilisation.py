@@ -135,18 +135,19 @@ def test_facts_of_a_gpu_by_hand():
         "roofs.cache_gain": None, "roofs.lower": "bf16", "roofs.lower_gain": 4,
         "gap.system": None, "example.system": 0.02 * idle[0], "example.faults": None,
         "example.fault": None, "gains.kept": None,
+        "batching.first": 8, "batching.last": 64,
         "batching.eager": (64 / 20) / (8 / 4),  # 4 times the time of one input at 8, 20 times at 64
         "gpu.layers": median(shares), "gpu.nearest": shares[5], "gpu.nearest.name": "ResNet-50", "gpu.networks": 6,
         "gpu_lower.layers": None, "gpu_gain.peak": 4, "gpu_gain.least": None,
-        "kernels.batch": 64, "kernels.networks": 6, "kernels.most_idle": idle[5],
-        "kernels.most_idle.name": "ResNet-50", "kernels.least_rest": min(rest), "kernels.most_rest": max(rest),
+        "kernels.networks": 6, "kernels.most_idle": idle[5],
+        "kernels.most_idle.name": "ResNet-50", "kernels.most_rest": max(rest),
         "kernels_lower.networks": None,
         # Kernels of lean run for 0.1 of 1.0 ms
         "profiled.least_busy": 0.1, "profiled.least_busy.name": "lean, inference at fp32 on the Bead 2",
     }  # fmt: skip
     assert wrong("utilisation", with_bounds(0.25, (GPU, CPU)), expected) == {}
     # At its own roofs DenseNet-121, AlexNet and ResNet-50 beat their bounds at 64
-    beaten = {"gpu.beaten": 3, "gpu.layers": None, "kernels.least_rest": None, "kernels.most_idle": idle[5]}
+    beaten = {"gpu.beaten": 3, "gpu.layers": None, "kernels.most_rest": None, "kernels.most_idle": idle[5]}
     assert wrong("utilisation", world(chosen=(GPU, CPU)), beaten) == {}
 
 
