@@ -1,8 +1,10 @@
 """The table of remedies: its words stand in the chapter."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from report import display
+from report.chapters.remedies.facts import Remedies
 from report.markdown import escape
 from report.markdown_table import NONE, markdown_table
 from report.stats.value import Value
@@ -25,11 +27,39 @@ def _short(value: Value) -> str:
     return value.printed() if not is_longer else f"{number} ({Value(low)}–{Value(high)})"
 
 
-def gains(header: str, rows: Sequence[Sequence[str]]) -> display.Display:
-    """Show the rows with a gain on either device, which are their last two cells."""
-    return display.table(_with_gains)(header, rows)
+@display.table
+def gains(
+    header: str, rows: Mapping[str, Sequence[str]], remedies: Remedies, cause: Any, latency: Any, utilisation: Any
+) -> str:
+    """Show the words of each remedy, and its gain on a processor and on a GPU; leave out a remedy without a gain."""
+    found = of_devices(remedies, cause, latency, utilisation)
+    lines = [[*words, *(cell or NONE for cell in found[name])] for name, words in rows.items() if any(found[name])]
+    return markdown_table(header, display.required(lines))
 
 
-def _with_gains(header: str, rows: Sequence[Sequence[str]]) -> str:
-    found = [[*row[:-2], *(cell or NONE for cell in row[-2:])] for row in rows if any(row[-2:])]
-    return markdown_table(header, display.required(found))
+def of_devices(remedies: Remedies, cause: Any, latency: Any, utilisation: Any) -> dict[str, tuple[str, str]]:
+    """Return the gain of each remedy on a processor and on a GPU, empty if unknown."""
+    hand, batching, gpu = utilisation.gains, latency.batching, latency.gpu.batching
+    kept, lower = ("" if remedies.on_gpu else gain(each, at=_batch(hand.batch)) for each in (hand.kept, hand.lower))
+    one, single = cause.host.compiled, f"{_batch(1)}, {remedies.single_device.text}, {remedies.singles.number} networks"
+    graph = gain(cause.graph.least, cause.graph.most, at=single)
+    least, most = remedies.layout_least, remedies.layout_most
+    layout = gain(least, most, at=f"{least.name} and {most.name}") or gain(
+        remedies.layout, at=remedies.layout_device.text
+    )
+    ends = utilisation.gpu_gain.least, utilisation.gpu_gain.most
+    return {
+        "kept": (kept, ""),
+        "batch": (
+            gain(batching.peak_over_first, at=_batch(batching.peak)), gain(gpu.least, gpu.most, at=_batch(gpu.last)),
+        ),
+        "graph": ("", graph),
+        "single": ("", "" if graph else gain(one.single_least, one.single_most, at=single)),
+        "fused": ("", gain(cause.compiled.speed, at=cause.compiled.device.text)),
+        "layout": ("", layout),
+        "lower": (lower, gain(*ends, at=_batch(utilisation.gpu_lower.batch))),
+    }  # fmt: skip
+
+
+def _batch(size: Any) -> str:
+    return f"batch\N{NO-BREAK SPACE}{size}"

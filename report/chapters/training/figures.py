@@ -44,6 +44,7 @@ LETTERS = {
 SLICE_COLORS = {f"{LETTERS[kind]}  {kind}": color for kind, color in theme.LAYER_COLORS.items()}
 LIGHT = {theme.SKY, theme.YELLOW, theme.PURPLE, theme.LAYER_COLORS[OTHER], theme.LAYER_COLORS["outside the layers"]}
 PIE, CELL, RADIUS = 96.0, 94.0, 26  # pixels from a pie to the next, down and across; of a pie
+LETTERED = 11 / (2 * pi * (RADIUS - 9))  # the share of a slice that is as wide as its letter
 STEP = 11.5  # pixels from a name to the next
 FEW = 12  # the most networks in the figure of steps
 
@@ -186,7 +187,7 @@ def _pies(rows: pd.DataFrame, models: Sequence[str], column: str, title: list[st
     places = alt.X("x:Q", scale=None, axis=None), alt.Y("y:Q", scale=None, axis=None)
     cut = slices(seen, column)
     cut = cut.assign(
-        x=CELL / 2, y=cut.network.map(middles), of=of, letter=cut.kind.map(LETTERS).where(cut.share >= SMALL, ""),
+        x=CELL / 2, y=cut.network.map(middles), of=of, letter=cut.kind.map(LETTERS).where(cut.share >= LETTERED, ""),
         slice=cut.kind.map(lambda kind: f"{LETTERS[kind]}  {kind}"),
         ink=[theme.INK if theme.LAYER_COLORS[kind] in LIGHT else theme.PAPER for kind in cut.kind],
     ).sort_values("y", kind="stable")  # fmt: skip

@@ -53,21 +53,22 @@ def test_a_profile_of_a_loaded_machine_enters_no_finding(tmp_path):
     assert set(cpu.profiles.phase) == {"inference"}
 
 
-def test_a_remedy_without_a_gain_has_no_row():
+def test_a_gain_is_a_median_or_two_ends_and_says_where():
     median, least, most = Value(1.5, low=1.4, high=1.6), Value(2.0), Value(30.0)
     assert tables.gain(median, at="batch 64") == r"1\.50 \(1\.40–1\.60\), batch 64"
     assert tables.gain(least, most) == r"2\.00 to 30\.0"
     assert tables.gain(least, NOTHING, at="batch 64") == ""
-    rows = [("idle", "graph", "", "2"), ("slow", "fuse", "", ""), ("small", "batch", "1", "")]
-    table = [
-        line.split("|")[1:-1] for line in tables.gains("Symptom | Remedy | CPU > | GPU >", rows).markdown.splitlines()
-    ]
-    assert [[cell.strip() for cell in line] for line in table[2:]] == [
-        ["idle", "graph", "–", "2"],
-        ["small", "batch", "1", "–"],
-    ]
+
+
+def test_only_remedies_with_a_gain_are_listed(monkeypatch):
+    found = {"graph": ("", "2"), "fused": ("", ""), "batch": ("1", "")}
+    monkeypatch.setattr(tables, "of_devices", lambda *_facts: found)
+    words = {"graph": ("idle", "graph"), "fused": ("slow", "fuse"), "batch": ("small", "batch")}
+    shown = tables.gains.__wrapped__("Symptom | Remedy | CPU > | GPU >", words, *[None] * 4)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()[2:]]
+    assert cells == [["idle", "graph", "–", "2"], ["small", "batch", "1", "–"]]
     with pytest.raises(display.Missing):
-        tables._with_gains("Symptom | Remedy | CPU > | GPU >", rows[1:2])
+        tables.gains.__wrapped__("Symptom | Remedy | CPU > | GPU >", {"fused": words["fused"]}, *[None] * 4)
 
 
 def test_a_gpu_at_hand_has_no_gains_of_a_processor():
