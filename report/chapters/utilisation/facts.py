@@ -10,7 +10,6 @@ from measure.domain.chips import reachable_peak
 from measure.domain.names import model_name
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import EAGER
-from report.chapters.bound.facts import own_shares
 from report.chapters.utilisation.achieved import (
     Achieved,
     Halved,
@@ -32,6 +31,7 @@ from report.chapters.utilisation.gap import (
     gap_terms,
     is_reference,
     kept_terms,
+    of_most,
     rest_shares,
     stream_rates,
 )
@@ -217,11 +217,11 @@ def of(paper: Paper) -> Utilisation:
 
 def _is_below_datasheet(paper: Paper, gpu: Machine, *found: Achieved) -> bool:
     """Return whether the chapter on the bound has shares of the same calls, under a roof that no kernel reached."""
-    first, shares = of_chapter("bound", paper).own_first, own_shares(paper)
+    first = of_chapter("bound", paper).own_first
     datasheet = roof_of(paper.chips, chip_named(paper.chips, gpu.environment.name))
     if first.device.text != gpu.name or datasheet is None:
         return False
-    batch = shares.batch[shares.device == gpu.name].max()
+    batch = of_most(base_cells(gpu).groupby("batch").model.nunique())[-1]
     for share, other in zip(found, (first.base, first.lower), strict=True):
         precision = share.precision.text or BASE_PRECISION
         roof = gpu.roof(precision)

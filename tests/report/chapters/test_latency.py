@@ -348,3 +348,19 @@ def test_parameters_mislead_where_fewer_of_them_take_longer(slower, parameters, 
     paper = replace(nothing())
     vars(paper)["reference"] = replace(world().reference, machines=(replace(machine, cells=cells),))
     assert facts.of(paper).claims == {"parameters_mislead": misleads}
+
+
+def test_a_title_tells_batches_with_fewer_networks():
+    here = timed_here(world())
+    counts = {batch: here.at(batch).model.nunique() for batch in here.batches}
+    (title,) = figures._of([here])
+    assert here.networks == max(counts.values()) > min(counts.values())
+    for batch, networks in counts.items():
+        assert (f"{networks} at batch {batch}" in title) == (networks < here.networks)
+
+
+def test_releases_of_pytorch_may_differ(tmp_path):
+    assert not facts._do_releases_differ(world())
+    environment = f"machines/{GPU}/machine.csv"
+    other = mutated(tmp_path / "world", {environment: lambda row: row | {"torch": "2.0.0"}})
+    assert facts._do_releases_differ(world(other))
