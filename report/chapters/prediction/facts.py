@@ -69,7 +69,6 @@ class PredictedCalculation(Facts):
     byte: Value  #: Bytes of the call, layer by layer.
     bandwidth: Value  #: The GPU's bandwidth.
     over_bandwidth: Value  #: By the fit, time of the network's bytes over their time at the bandwidth.
-    factor: Value  #: The network's own factor on all GPUs, part of both.
     arithmetic: Value  #: The term of arithmetic.
     bytes: Value  #: The term of bytes.
     work: Value  #: The terms of arithmetic and bytes together.
@@ -217,7 +216,7 @@ def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]
         batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
         over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
         over_bandwidth=exact(bytes_s * bandwidth / byte),
-        factor=exact(basis.factors.get(demand.network, 1.0)), arithmetic=exact(arithmetic_s, "s"),
+        arithmetic=exact(arithmetic_s, "s"),
         bytes=exact(bytes_s, "s"), work=exact(arithmetic_s + bytes_s, "s"),
         host=exact(MICROSECOND * basis.host_us, "s"), launches=exact(demand.calls), fixed=exact(fixed_s, "s"),
         likely=exact(found.likely_s, "s"), low=exact(found.low_s, "s"), high=exact(found.high_s, "s"),
