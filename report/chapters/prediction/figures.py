@@ -15,7 +15,7 @@ from report.paper import Paper
 METHODS = {
     tables.OURS: "fitted terms", tables.LIKE_ROOFLINE: "roofline by kind", tables.LIKE_FLOP: "FLOP over peak",
 }  # fmt: skip
-TITLES = {BY_FAMILY: "a family that nobody timed", BY_DEVICE: "a GPU that nobody timed"}
+TITLES = {BY_FAMILY: "a family without timings", BY_DEVICE: "a GPU without timings"}
 
 
 @display.figure

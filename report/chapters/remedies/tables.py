@@ -44,9 +44,8 @@ def of_devices(remedies: Remedies, cause: Any, latency: Any, utilisation: Any) -
     one, single = cause.host.compiled, f"{_batch(1)}, {remedies.single_device.text}, {remedies.singles.number} networks"
     graph = gain(cause.graph.least, cause.graph.most, at=single)
     least, most = remedies.layout_least, remedies.layout_most
-    layout = gain(least, most, at=f"{least.name} and {most.name}") or gain(
-        remedies.layout, at=remedies.layout_device.text
-    )
+    layout = gain(least, most, at=f"{least.name} and {most.name}")
+    layout = layout or gain(remedies.layout, at=str(remedies.layout_device.text))
     ends = utilisation.gpu_gain.least, utilisation.gpu_gain.most
     return {
         "kept": (kept, ""),
