@@ -15,7 +15,8 @@ AUTHORS = "The Roofwright authors"
 def metadata(paper: Paper, project: Project | None = None) -> Markup:
     """Return a metadata block with the ``author``, unless ``_quarto.yml`` has one, and the machines for the filters.
 
-    Their names are ``machines.reference`` and, in a reader's paper, ``machines.here``.
+    Their names are ``machines.reference`` and, in a reader's paper, ``machines.here``; in the project's own,
+    ``machines.names`` has all by folder.
     """
     project = project or read_project(Path())
     here, reference = paper.at_hand, paper.reference.at_hand
@@ -24,6 +25,8 @@ def metadata(paper: Paper, project: Project | None = None) -> Markup:
     if here and paper.is_readers:
         found["here"] = escape(here.name)
         measured = f"easured on the {found['here']}"
+    elif paper.machines:
+        found["names"] = {each.folder: escape(each.name) for each in paper.machines}
     block: dict[str, object] = {"machines": found}
     if "author" not in project.settings and (authors := _authors(paper, measured)):
         block["author"] = authors

@@ -145,7 +145,7 @@ def _programs(data: Path) -> dict[str, Found]:
     numbers = {
         "ours.models": len(ours), "ours.equal": ours.equal.sum(), "ours.time": ours.count_s.sum(),
         "ours.parameters": (ours.parameter_count == ours.published_parameter_count).sum(),
-        "others.programs": len(right), "others.best_right": right.max(),
+        "others.programs": len({name.split("-")[0] for name in right.index}), "others.best_right": right.max(),
         "others.worst_right": right.min(),
     }  # fmt: skip
     return {f"counting.{key}": Found(float(number)) for key, number in numbers.items()}
@@ -173,12 +173,19 @@ def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
 def _chips(chips: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Found]:
     outside = chips[~chips.memory_type.fillna("").str.contains("on chip", case=False)]
     numbers = {"table.chips": chips.chip.nunique(), "table.unconfirmed": chips[chips.verified == "no"].chip.nunique()}
-    for kind, precisions in (("cpu", ["fp32"]), ("gpu", SIXTEEN), ("asic", SIXTEEN)):
-        unit = "vector" if kind == "cpu" else "tensor"
-        alike = outside[(outside.chip_kind == kind) & outside.precision.isin(precisions) & (outside.unit == unit)]
-        numbers[f"typical.{kind}"] = of_dies(fastest(alike)).ridge.median()
-    ridges = fastest(outside[outside.precision.isin(FLOATING)]).ridge
-    numbers |= {"ends.chips": len(ridges), "ends.least": ridges.min(), "ends.most": ridges.max()}
+    vector = fastest(outside[(outside.precision == "fp32") & (outside.unit == "vector")])
+    matrix = fastest(outside[outside.precision.isin(SIXTEEN) & (outside.unit == "tensor")])
+    both = of_dies(matrix[(matrix.chip_kind == "gpu") & matrix.chip.isin(vector.chip)])
+    same = vector[vector.chip.isin(both.chip)]
+    alike = {"cpu": vector, "soc": vector, "asic": matrix}
+    groups = {kind: of_dies(found[found.chip_kind == kind]) for kind, found in alike.items()}
+    groups |= {"gpu": same, "matrix": both}
+    numbers |= {f"typical.{kind}": group.ridge.median() for kind, group in groups.items()}
+    numbers |= {
+        "costs.flop_gpu": (same.peak_flop_per_s / same.power_w).median(),
+        "costs.flop_matrix": (both.peak_flop_per_s / both.power_w).median(),
+        "costs.byte_gpu": (both.bandwidth_byte_per_s / both.power_w).median(),
+    }
     numbers |= _costs(fastest(outside[outside.precision.isin(FLOATING)]))
     dies = of_dies(fastest(outside[outside.precision.isin(SIXTEEN)])).ridge
     counted = at(rows, precision="bf16")
@@ -194,28 +201,19 @@ def _chips(chips: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Found]:
     ridges = tensor.set_index("chip").ridge
     names = {
         "v100": "NVIDIA V100 SXM2", "h100": "NVIDIA H100 SXM", "b200": "NVIDIA B200 SXM", "rtx4090": GPU,
-        "rtx5090": "NVIDIA GeForce RTX 5090", "first_tpu": "Google TPU v2", "last_tpu": "Google TPU7x (Ironwood)",
+        "rtx5090": "NVIDIA GeForce RTX 5090",
     }  # fmt: skip
     numbers |= {f"generations.{key}": ridges[chip] for key, chip in names.items()}
     return {f"chips.{key}": Found(float(number)) for key, number in numbers.items()}
 
 
 def _costs(fast: pd.DataFrame) -> dict[str, float]:
-    """Return what a watt and a dollar buy, from each chip's fastest row."""
-    dies, numbers = of_dies(fast), {}
-    for kind in ("cpu", "gpu", "soc"):
-        powered = dies[(dies.chip_kind == kind) & dies.power_w.notna()]
-        numbers[f"costs.flop_{kind}"] = (powered.peak_flop_per_s / powered.power_w).median()
-        numbers[f"costs.byte_{kind}"] = (powered.bandwidth_byte_per_s / powered.power_w).median()
-    for of in ("flop", "byte"):
-        numbers[f"costs.{of}_gain"] = numbers[f"costs.{of}_gpu"] / numbers[f"costs.{of}_cpu"]
+    """Return how long reading the memory takes and what a dollar buys, from each chip's fastest row."""
+    dies = of_dies(fast)
     reading = fast.memory_byte / fast.bandwidth_byte_per_s
     listed = fast[fast.price_usd.notna() & ~fast.note.fillna("").str.contains("price is")]
     price = 1e9 * listed.price_usd / listed.bandwidth_byte_per_s
-    return numbers | {
-        "costs.powered": fast.power_w.notna().sum(), "costs.least_power": fast.power_w.min(),
-        "costs.most_power": fast.power_w.max(), "costs.least_memory": fast.memory_byte.min(),
-        "costs.most_memory": fast.memory_byte.max(), "costs.reading_most": reading.max(),
-        "costs.reading_gpu": reading[dies.index[dies.chip_kind == "gpu"]].median(), "costs.listed": len(listed),
-        "costs.least_price": price.min(), "costs.most_price": price.max(),
+    return {
+        "costs.reading_most": reading.max(), "costs.reading_gpu": reading[dies.index[dies.chip_kind == "gpu"]].median(),
+        "costs.listed": len(listed), "costs.least_price": price.min(), "costs.most_price": price.max(),
     }  # fmt: skip

@@ -64,7 +64,7 @@ class Timed:
         size = rows.computed.map(BYTE)
         flop = rows.batch * rows.forward_flop
         whole = size * (rows.parameter_byte + rows.batch * (rows.input_byte + rows.output_byte))
-        layers = self.by_kind(rows).groupby("timing")[["least_s", "moved_byte"]].sum()
+        layers = self.by_operators(rows).groupby("timing")[["least_s", "moved_byte"]].sum()
         self.rows = rows.assign(
             flop=flop, input_s=rows.latency_s / rows.batch, layers_byte=layers.moved_byte, layers_s=layers.least_s,
             whole_s=np.maximum(flop / rows.peak, whole / rows.bandwidth),
@@ -82,8 +82,8 @@ class Timed:
         self.best = next(iter(self.gpus.values()))
         self.device = self.best.device.iloc[0]
 
-    def by_kind(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """One row is a kind of layer in a timed call, with its ``moved_byte`` and least time."""
+    def by_operators(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """One row is operators of one kind and like intensity in a timed call, with ``moved_byte`` and least time."""
         columns = [*NETWORK, "batch", "computed", "peak", "bandwidth"]
         found = rows.rename_axis("timing").reset_index()[["timing", *columns]].merge(self.kinds, on=NETWORK)
         moved = found.computed.map(BYTE) * (found.byte + (found.batch - 1) * found.further_byte)
@@ -129,11 +129,10 @@ def _shares(timed: Timed) -> dict[str, Found]:
     compiled = timed.compiled[
         (timed.compiled.device == timed.device) & (timed.compiled.computed == best.computed.iloc[0])
     ]
-    low, high = (best.layers_s / best.latency_s).groupby(models).median().quantile([0.1, 0.9])
+    low = (best.layers_s / best.latency_s).groupby(models).median().quantile(0.1)
     numbers = {
-        "bound.timings.timings": len(timed.all),
-        "bound.timings.networks": timed.all.model.nunique(), "bound.timings.devices": timed.all.device.nunique(),
-        "bound.shares.networks": models.nunique(), "bound.shares.low": low, "bound.shares.high": high,
+        "bound.timings.timings": len(timed.all), "bound.timings.networks": timed.all.model.nunique(),
+        "bound.shares.networks": models.nunique(), "bound.shares.low": low,
     }  # fmt: skip
     return {key: Found(float(number)) for key, number in numbers.items()} | {
         "bound.shares.peak": typical(best.peak_share, models),
@@ -202,16 +201,13 @@ def _puzzle(timed: Timed) -> dict[str, Found]:
     pairs = pd.concat(found).sort_values("version", kind="stable").drop_duplicates("device", keep="last")
     ratios = pairs.latency_s_other / pairs.latency_s
     shares = pairs.layers_byte_other / pairs.bandwidth / pairs.latency_s_other
-    by_bytes, others = ratios[shares > 0.5], shares[shares <= 0.5]
     best = timed.best[timed.best.input_size == timed.best.input_size.mode()[0]].set_index("model")
     light, heavy = best.loc[LIGHT], best.loc[HEAVY]
     numbers = {
         "elsewhere.devices": len(ratios), "elsewhere.slower": (ratios > 1).sum(),
-        "elsewhere.by_bytes": len(by_bytes), "elsewhere.least": by_bytes.min(), "elsewhere.most": by_bytes.max(),
-        "elsewhere.batch": pairs.batch[shares > 0.5].min(), "elsewhere.others": len(others),
-        "elsewhere.other_batch": pairs.batch[shares <= 0.5].max(), "elsewhere.least_bytes": others.min(),
-        "elsewhere.most_bytes": others.max(),
-        "bounds.peak": light.peak, "bounds.bandwidth": light.bandwidth, "bounds.ridge": light.peak / light.bandwidth,
+        "elsewhere.by_bytes": (shares > 0.5).sum(), "elsewhere.batch": pairs.batch[shares > 0.5].min(),
+        "elsewhere.other_batch": pairs.batch[shares <= 0.5].max(), "elsewhere.most_bytes": shares[shares <= 0.5].max(),
+        "bounds.peak": light.peak, "bounds.bandwidth": light.bandwidth,
         "bounds.light": light.input_s, "bounds.heavy": heavy.input_s,
         "bounds.light_intensity": light.flop / light.layers_byte,
     }  # fmt: skip

@@ -45,10 +45,8 @@ def _ranking(group: str, rows: pd.DataFrame) -> dict[str, Found]:
     columns = {"flop": rows.forward_flop, "parameters": rows.parameter_count, "layers": rows.layers_s}
     found = {key: rank_correlation(column, rows.number, rows.model) for key, column in columns.items()}
     found["networks"] = Found(len(rows))
-    for start, column in (("", rows.forward_flop), ("layers_", rows.layers_s)):
-        exponent, factor = _line(column, rows.number, rows.model)
-        found[f"{start}doubling"] = Found(*(2**each for each in exponent))
-        found["layers_factor" if start else "typical_factor"] = factor
+    exponent, found["typical_factor"] = _line(rows.forward_flop, rows.number, rows.model)
+    found["doubling"] = Found(*(2**each for each in exponent))
     return {f"{group}.{key}": each for key, each in found.items()}
 
 
@@ -77,13 +75,14 @@ def _gained(rows: pd.DataFrame) -> dict[str, Found]:
 
 def _both(cpu: pd.DataFrame, gpu: pd.DataFrame) -> dict[str, Found]:
     found = {}
-    for name, batch in (("small", FIRST), ("middle", MIDDLE), ("large", LAST)):
+    for name, batch in (("small", FIRST), ("middle", MIDDLE)):
         both = cpu[cpu.batch == batch].merge(gpu[gpu.batch == batch], on="model", suffixes=("", "_gpu"))
-        faster = both.number / both.number_gpu
-        group = f"latency.both.{name}"
-        numbers = {"batch": batch, "networks": len(both), "least": faster.min(), "most": faster.max()}
-        found |= {f"{group}.{key}": Found(float(number)) for key, number in numbers.items()}
-        found[f"{group}.rho"] = rank_correlation(both.number, both.number_gpu, both.model)
+        numbers = {f"orders.{name}.batch": batch, f"orders.{name}.networks": len(both)}
+        if batch == FIRST:
+            faster = both.number / both.number_gpu
+            numbers |= {"both.batch": batch, "both.least": faster.min(), "both.most": faster.max()}
+        found |= {f"latency.{key}": Found(float(number)) for key, number in numbers.items()}
+        found[f"latency.orders.{name}.rho"] = rank_correlation(both.number, both.number_gpu, both.model)
     return found
 
 

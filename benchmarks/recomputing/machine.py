@@ -105,6 +105,11 @@ class Machine:
 
     def timed_steps(self, precision: str) -> pd.DataFrame:
         """One row is a training step at the batch size that most networks have, with the ratio of its passes."""
+        found = self.all_steps(precision)
+        return found[found.batch == found.groupby("batch").model.nunique().idxmax()].set_index("model")
+
+    def all_steps(self, precision: str) -> pd.DataFrame:
+        """One row is a training step at a batch size, with the ratio of its passes."""
         rows = at(self.samples, variant=EAGER, precision=precision)
         key, stages = ["model", "batch"], ("step", "forward", "backward")
         times = [of_cells(at(rows, phase=stage), key, "latency_s").add_prefix(f"{stage}_") for stage in stages]
@@ -116,8 +121,7 @@ class Machine:
             of_cells(paired.assign(ratio=paired.latency_s_y / paired.latency_s_x), key, "ratio"), on=key
         )
         counted = at(self.counted, precision=FULL)
-        found = found.merge(counted[counted.backward_flop.notna()], on=key)
-        return found[found.batch == found.groupby("batch").model.nunique().idxmax()].set_index("model")
+        return found.merge(counted[counted.backward_flop.notna()], on=key)
 
     @cached_property
     def steps(self) -> pd.DataFrame:
@@ -187,7 +191,6 @@ def _roofs(machine: Machine) -> dict[str, Found]:
     peak, bandwidth = machine.peaks[FULL], machine.bandwidth
     ridge = quotient(peak, bandwidth)
     one = at(machine.counted, batch=1, precision=FULL)
-    lowest = at(machine.cells, variant=EAGER, precision=FULL).compulsory_intensity.min()
     return {
         "utilisation.roofs.peak": peak, "utilisation.roofs.bandwidth": bandwidth,
         "utilisation.roofs.ridge": ridge, "networks.on_cpu.ridge": ridge,
@@ -195,7 +198,6 @@ def _roofs(machine: Machine) -> dict[str, Found]:
         "networks.on_cpu.layers": Found(float((one.traffic_intensity < ridge.number).sum())),
         "networks.on_cpu.typical": median_of(one.compulsory_intensity),
         "utilisation.roofs.lower_gain": quotient(machine.peaks[LOWER], peak),
-        "utilisation.roofs.lowest": Found(lowest),
     }  # fmt: skip
 
 
@@ -212,7 +214,7 @@ def _gap(machine: Machine) -> dict[str, Found]:
     profiled = terms.groupby("batch").model.nunique()
     sizes = profiled.index[profiled >= 6]
     first, large = at(terms, batch=sizes.min()), at(terms, batch=sizes.max())
-    layers, latency = large.layers_s / large.number, large.number
+    latency = large.number
     light = at(large, model=MOBILENET).iloc[0]
     numbers = {
         "gap.batch": sizes.max(), "gap.networks": len(large), "gap.first_batch": sizes.min(),
@@ -222,7 +224,6 @@ def _gap(machine: Machine) -> dict[str, Found]:
     }  # fmt: skip
     return {f"utilisation.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "utilisation.gap.between": median_of(large.layers_s / large.whole_s),
-        "utilisation.gap.layers": median_of(layers),
         "utilisation.gap.system": median_of(large[SYSTEM]),
         "utilisation.gap.rest": median_of((latency - large.layers_s) / latency - large[SYSTEM]),
         "utilisation.gap.first_system": median_of(first[SYSTEM]),
@@ -272,8 +273,7 @@ def _puzzle(machine: Machine) -> dict[str, Found]:
         for model in (MOBILENET, RESNET)
     )
     return {
-        "puzzle.here.light": light, "puzzle.here.heavy": heavy, "puzzle.here.ratio": quotient(light, heavy),
-        "puzzle.here.kept": quotient(light_keeping, heavy_keeping),
+        "puzzle.here.ratio": quotient(light, heavy), "puzzle.here.kept": quotient(light_keeping, heavy_keeping),
     }  # fmt: skip
 
 
@@ -283,7 +283,7 @@ def _method(machine: Machine) -> dict[str, Found]:
     rounds = np.log(eager.groupby([*CELL, "round"]).latency_s.median())
     scatter = median_of(rounds.groupby(level=CELL).std())
     return {
-        "method.cells.cells": Found(len(cells)),
+        "method.cells.cells": Found(float(cells.width.notna().sum())),
         "method.cells.half_width": median_of(cells.width),
         "method.cells.within": Found(float((cells.width <= TARGET).sum())),
         "method.cells.scatter": scatter,

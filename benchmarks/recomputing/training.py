@@ -33,7 +33,6 @@ def _training(machine: Machine) -> dict[str, Found]:
         "training.step.over_forward": median_of(over),
         "training.step.flop_over_forward": median_of(flop_over),
         "training.step.excess": median_of(over / flop_over),
-        "training.step.over_flop_bound": median_of(steps.step_number / steps.flop_s),
         "training.step.over_operator_bound": median_of(steps.step_number / steps.least_s),
         "training.step.time_ratio": median_of(steps.number),
         "training.step.flop_ratio": median_of(steps.flop_ratio),
@@ -78,8 +77,8 @@ def _kinds(machine: Machine) -> dict[str, Found]:
 
 
 def _devices(data: Path) -> dict[str, Found]:
-    """Return the ends of a step over its forward pass, over all machines and precisions with six networks or more."""
-    over, ratio, networks, idle = [], [], [], []
+    """Return the ends of a step over its forward pass, over all machines and precisions, of the networks of all."""
+    every, idle = [], []
     times: dict[str, list[pd.DataFrame]] = {FULL: [], LOWER: []}
     for path in sorted((data / "machines").glob("*/machine.csv")):
         last = pd.read_csv(path).iloc[-1]
@@ -87,10 +86,7 @@ def _devices(data: Path) -> dict[str, Found]:
         trained = at(machine.samples, phase="step", variant=EAGER)
         for precision in sorted(set(trained.precision)):
             steps = machine.timed_steps(precision)
-            if len(steps) >= 6:
-                over.append((steps.step_number / steps.forward_number).median())
-                ratio.append(steps.number.median())
-                networks.append(len(steps))
+            every.append(machine.all_steps(precision))
             if last.device == "cuda":
                 times[precision].append(steps.step_number)
                 profiles = at(machine.table("profiles"), phase="step", precision=precision, status="ok")
@@ -100,8 +96,14 @@ def _devices(data: Path) -> dict[str, Found]:
     profiled = pd.concat(idle)
     idle_pairs = at(profiled, precision=LOWER).merge(at(profiled, precision=FULL), on=["folder", "model", "batch"])
     idlest = idle_pairs.loc[idle_pairs.busy_x.idxmin()]
+    sizes = pd.concat([rows.groupby("batch").model.nunique() for rows in every], axis=1)
+    batch = (sizes >= 6).sum(axis=1).idxmax()
+    alike = [at(rows, batch=batch).set_index("model") for rows in every]
+    shared = sorted(set.intersection(*(set(rows.index) for rows in alike)))
+    over = [(rows.step_number / rows.forward_number)[shared].median() for rows in alike]
+    ratio = [rows.number[shared].median() for rows in alike]
     numbers = {
-        "networks": min(networks), "least": min(over), "most": max(over),
+        "networks": len(shared), "least": min(over), "most": max(over),
         "least_ratio": min(ratio), "most_ratio": max(ratio),
     }  # fmt: skip
     return {f"training.own.{key}": Found(float(number)) for key, number in numbers.items()} | {

@@ -61,8 +61,7 @@ def _kernels(group: str, machine: Machine, precision: str) -> dict[str, Found]:
     idle = np.maximum(0, 1 - rows.busy_s / rows.plain_s)
     rest = 1 - idle - rows.layers_s / rows.number
     numbers = {
-        "networks": len(rows), "most_idle": idle.max(), "least_rest": rest.min(),
-        "most_rest": rest.max(),
+        "networks": len(rows), "most_idle": idle.max(), "most_rest": rest.max(),
     }  # fmt: skip
     return {f"utilisation.{group}.{key}": Found(float(number)) for key, number in numbers.items()}
 

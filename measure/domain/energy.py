@@ -24,11 +24,6 @@ class EnergyRoof:
     joule_per_byte: Any
     constant_w: Any
 
-    @property
-    def balance_flop_per_byte(self) -> Any:
-        """The intensity at which operations and bytes cost the same."""
-        return self.joule_per_byte / self.joule_per_flop
-
     def energy_j(self, flop: Any, byte: Any, time_s: Any) -> Any:
         """Return the energy (J) of this work in this time."""
         return flop * self.joule_per_flop + byte * self.joule_per_byte + time_s * self.constant_w

@@ -22,6 +22,8 @@ from report.charts.axes import LogAxis, by_size
 from report.charts.labels import Box, along, text_size
 from report.markdown import si
 
+LOW = 100  # pixels of a plane whose foot has no room for two texts above each other
+
 
 @dataclass(frozen=True)
 class DrawnRoof:
@@ -153,7 +155,10 @@ class Plane:
             corners = [{"intensity": at, "rate": line.attainable(at), "floor": self.y.low} for at in (start, end)]
             shaded = alt.Chart(pd.DataFrame(corners), description=NAMES).mark_area(color=theme.REGIME_COLORS[regime])
             yield shaded.encode(*places, y2=alt.Y2("floor"))
-            if self.x.pixel(end) - self.x.pixel(start) > text_size(regime, theme.LABEL_SIZE)[0] + 12:
+            room = self.x.pixel(end) - self.x.pixel(start) - text_size(regime, theme.LABEL_SIZE)[0] - 12
+            if regime == "memory-bound" and self.y.pixels < LOW:  # the slope's own text reaches down to it
+                room -= max((text_size(text, theme.LABEL_SIZE)[0] for text, _ in self.roofs[0].slopes), default=0)
+            if room > 0:
                 foot = [{"text": regime, "intensity": ridge, "rate": self.y.value(self.y.pixels - 6)}]
                 text = alt.Chart(pd.DataFrame(foot), description=NAMES)
                 text = text.mark_text(color=theme.MUTED, align=align, baseline="bottom", dx=shift)

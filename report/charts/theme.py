@@ -1,7 +1,8 @@
 """The look of every chart: sizes, and one colour for each thing that charts show. `docs/palette.md` lists the colours.
 
 A figure is at most ``FULL_WIDTH`` pixels wide, axes included. The PDF prints that as 170 mm, so 10 pixels are 6 points.
-On a wide page, text flows around a figure of at most ``HALF_WIDTH``.
+A figure of at most ``TEXT_WIDTH`` has its caption in the margin there. On a wide page, text flows around a figure of at
+most ``HALF_WIDTH``.
 """
 
 import json
@@ -14,7 +15,7 @@ FONTS = Path(__file__).with_name("fonts")  # shipped, so that charts look the sa
 FAMILY = "Roofwright Sans, Arial, Liberation Sans, Helvetica, sans-serif"  # the others have the same widths
 WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_text(encoding="utf-8"))  # ems, by weight
 
-FULL_WIDTH, HALF_WIDTH = 800, 400
+FULL_WIDTH, TEXT_WIDTH, HALF_WIDTH = 800, 555, 400
 FONT_SIZE, TICK_SIZE, LABEL_SIZE = 12, 11, 11  # titles; ticks and legends; names of marks
 LONGEST_NAME = 0.4 * FULL_WIDTH  # a longer name is cut; the tooltip has all of it
 GAP = 22  # pixels between panels

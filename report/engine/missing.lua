@@ -7,14 +7,16 @@
 --    of the chapter `training` is the metadata `training.claims.fastest`; elsewhere the claim is `training.fastest`.
 -- 4. Missing values: a paragraph or list item with a span of class `missing` is not printed, nor is a figure or table
 --    that holds a div of class `gap`. What refers to something that is not printed goes too, then headings with nothing
---    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters, the first
---    of them in a div of class `first-gaps` as well, where those that need a GPU or a file come last.
+--    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters, each
+--    with the sections that lack something and, in the project's own paper, the `machine`. The first of them stand in
+--    a div of class `first-gaps` as well, where those that need a GPU or a file come last.
 -- 5. `::: {.more}` is printed in the HTML alone, folded; with `roofwright: pdf: full` in both.
 -- 6. Figures and tables of `.more`, and what else only the page shows, are counted apart: Figure S1, Table S1. Headings
 --    there have no number. So both formats have one numbering.
 
 local stringify = pandoc.utils.stringify
 local FIRST = 3 -- commands in a div of class `first-gaps`
+local MOST_PLACES = 2 -- sections named with a command
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
 local HTML_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" })
 local PDF_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "typst" })
@@ -24,6 +26,8 @@ local APART = { fig = "suppfig", tbl = "supptbl" }
 
 local meta, ours = {}, {} -- of the document, and what stands there under `roofwright`
 local commands = pandoc.List({}) -- that measure what is missing, each once
+local places, on = {}, {} -- by its command, the sections where something is missing, and the folder of the machine
+local chapter, section = nil, nil -- headings above the block that is pruned
 local lost, named = {}, {} -- labels of what is not printed, and those that texts refer to
 local apart, counts = {}, {} -- by its label, what is counted apart; their numbers by kind
 local is_losing = false -- whether a text read before refers to something newly lost
@@ -81,8 +85,9 @@ local function holds(path)
 end
 
 -- While blocks are pruned, a text tells what it lacks and links to: on both sides of a command, which may be empty,
--- stand these, for a missing value and for the gap in the place of a figure or table.
-local VALUE, GAP = "\1", "\2"
+-- stand these, for a missing value and for the gap in the place of a figure or table. The third is between a command
+-- and the folder of its machine.
+local VALUE, GAP, ON = "\1", "\2", "\3"
 
 -- Returns what the conditions and claims leave of the blocks, with marks.
 local function with_conditions(blocks)
@@ -104,7 +109,8 @@ local function with_conditions(blocks)
       return is_met(given) and span.content:walk(filter) or {}, false
     end
     if not has_class(span, "missing") then return nil end
-    span.content = { pandoc.Str(VALUE .. (span.attributes.command or "") .. VALUE) }
+    local machine = span.attributes.machine
+    span.content = { pandoc.Str(VALUE .. (span.attributes.command or "") .. (machine and ON .. machine or "") .. VALUE) }
     return span
   end
   function filter.Div(div)
@@ -127,10 +133,29 @@ local function with_conditions(blocks)
   return blocks:walk(filter)
 end
 
+-- Notes what a command adds to this section: a `Figure`, a `Table`, or values if nil.
+local function place(command, kind)
+  if not places[command] then
+    commands:insert(command)
+    places[command] = pandoc.List({})
+  end
+  if not section then return end
+  local found = places[command]:find_if(function(each) return each.section == section end)
+  if not found then
+    found = { section = section, chapter = chapter }
+    places[command]:insert(found)
+  end
+  found[kind or "values"] = (found[kind or "values"] or 0) + 1
+end
+
 -- Lists the commands between the marks in a text; returns whether there are such marks.
-local function has_listed(text, mark)
-  for command in text:gmatch(mark .. "([^" .. mark .. "]*)" .. mark) do
-    if command ~= "" and not commands:includes(command) then commands:insert(command) end
+local function has_listed(text, mark, kind)
+  for given in text:gmatch(mark .. "([^" .. mark .. "]*)" .. mark) do
+    local command, machine = given:match("^([^" .. ON .. "]*)" .. ON .. "?(.*)$")
+    if command ~= "" then
+      place(command, kind)
+      if machine ~= "" then on[command] = on[command] or machine end
+    end
   end
   return text:find(mark, 1, true) ~= nil
 end
@@ -166,27 +191,36 @@ local function replace_bare_headings(blocks, counts, instead)
   return kept
 end
 
--- Returns blocks without what lacks a value and without what that leaves empty.
-local function pruned(blocks)
+local function is_callout(block)
+  return block.t == "Div" and block.classes:find_if(function(class) return class:find("^callout") ~= nil end) ~= nil
+end
+
+-- Returns blocks, perhaps of a box, without what lacks a value and without what that leaves empty.
+local function pruned(blocks, is_box)
   local kept = pandoc.Blocks({})
   for _, block in ipairs(blocks) do
     local is_kept, title = true, block.t == "Div" and block.content[1]
+    if block.t == "Header" and not is_box then
+      section = block
+      if block.level == 1 then chapter = block end
+    end
     if block.t == "Para" or block.t == "Plain" or block.t == "Header" then
       local text = stringify(block)
       is_kept = #block.content > 0 and not lacks(text) and not has_listed(text, GAP)
     elseif block.t == "BulletList" or block.t == "OrderedList" then
       local function is_torn(part) return (part.t == "Para" or part.t == "Plain") and lacks(stringify(part)) end
-      block.content = block.content:filter(function(item) return not item:find_if(is_torn) end):map(pruned)
+      block.content = block.content:filter(function(item) return not item:find_if(is_torn) end)
+      block.content = block.content:map(function(item) return pruned(item) end)
       is_kept = #block.content > 0
     elseif block.t == "Div" and block.identifier == "gaps" then
       is_kept = #commands > 0
     elseif block.t == "Div" and kind_of(block.identifier) then
-      is_kept = not has_listed(stringify(block), GAP)
+      is_kept = not has_listed(stringify(block), GAP, kind_of(block.identifier))
     elseif title and title.t == "Header" and lacks(stringify(title)) then
       is_kept = false -- a box goes with its title
     elseif block.t == "BlockQuote" or block.t == "Div" then
       local is_mark = block.t == "Div" and block.identifier ~= "" and #block.content == 0 -- such as `#refs`
-      block.content = pruned(block.content)
+      block.content = pruned(block.content, is_callout(block))
       is_kept = #block.content > 0 or is_mark and not has_class(block, "cell")
     end
     if is_kept then kept:insert(block) else lose(block) end
@@ -259,6 +293,47 @@ local function with_kinds(settings)
   return settings
 end
 
+-- Returns the words for one place: which figures and tables it lacks, and “Title” (@sec-title or its chapter's).
+local function placed(each)
+  local function reference(header)
+    local label = header.identifier
+    local is_numbered = not has_class(header, "unnumbered") and not apart[label]
+    return label:find("^sec%-") and is_numbered and not lost[label] and pandoc.Cite(
+      { pandoc.Str("@" .. label) }, { pandoc.Citation(label, "AuthorInText") }
+    )
+  end
+  local words, shown = pandoc.Inlines({}), pandoc.List({})
+  for _, kind in ipairs({ "Figure", "Table" }) do
+    local number = each[kind]
+    if number then shown:insert(number == 1 and "a " .. kind:lower() or number .. " " .. kind:lower() .. "s") end
+  end
+  if #shown > 0 then words:insert(pandoc.Str(table.concat(shown, " and ") .. " in ")) end
+  local label = reference(each.section) or each.chapter and reference(each.chapter)
+  words:insert(pandoc.Str("“"))
+  words:extend(each.section.content)
+  words:insert(pandoc.Str("”"))
+  if label then words:extend({ pandoc.Space(), pandoc.Str("("), label, pandoc.Str(")") }) end
+  return words
+end
+
+-- Returns a command with the sections that it adds to and where it runs.
+local function reasoned(command)
+  local words, found = pandoc.Inlines({ pandoc.Code(command) }), places[command]
+  local more = #found - MOST_PLACES
+  for at = 1, math.min(#found, MOST_PLACES) do
+    local joint = at == 1 and ": " or at == #found and " and " or ", "
+    words:insert(pandoc.Str(joint))
+    words:extend(placed(found[at]))
+  end
+  if more > 0 then words:insert(pandoc.Str(" and " .. more .. " more")) end
+  local machines = meta.machines or {}
+  local name = machines.names and machines.names[on[command] or ""]
+  local place = name and "the " .. stringify(name) or command:find("%-%-device cuda") and "a GPU"
+  if place then words:insert(pandoc.Str((#found > 0 and ", on " or ": on ") .. place)) end
+  words:insert(pandoc.Str("."))
+  return { pandoc.Plain(words) }
+end
+
 -- Fills the list of commands. A cell that failed has left its traceback under Quarto (`execute: error: true`): a
 -- sentence takes its place.
 local function printed(div)
@@ -274,7 +349,7 @@ local function printed(div)
       local function is_sooner(command) return not is_later(command) end
       listed = pandoc.List({ table.unpack(commands:filter(is_sooner) .. commands:filter(is_later), 1, FIRST) })
     end
-    div.content:insert(pandoc.BulletList(listed:map(function(each) return { pandoc.Plain(pandoc.Code(each)) } end)))
+    div.content:insert(pandoc.BulletList(listed:map(reasoned)))
   end
   return div
 end

@@ -13,7 +13,6 @@ from report.paper.frames import each
 KINDS = CHIP_KINDS  # kinds of chip and how the paper writes them
 FLOATING = ("fp64", "fp32", "tf32", "bf16", "fp16")  # floating-point precisions of 16 bits or more
 
-SHARED_PRECISIONS = (("bf16", "fp16"), ("fp32",))
 """Precisions at which the chips of a kind can be compared, the one that networks run at first."""
 
 
@@ -48,20 +47,6 @@ def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
     dies = chips.assign(die=chips.die.where(chips.die != "", chips.chip))
     ranked = dies.sort_values(["year", "peak_flop_per_s"], ascending=[True, False], kind="stable")
     return chips[chips.chip.isin(ranked.drop_duplicates("die").chip)]
-
-
-def comparable(chips: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Return the chips of a kind at one common precision and unit; empty if there is none.
-
-    16-bit floating point on tensor units, then vector units, then fp32: the first that at least half of the chips have.
-    """
-    of_kind = chips[chips.chip_kind == kind]
-    for precisions in SHARED_PRECISIONS:
-        for unit in ("tensor", "vector"):
-            rows = of_kind[of_kind.precision.isin(precisions) & (of_kind.unit == unit)]
-            if 2 * rows.chip.nunique() >= of_kind.chip.nunique():
-                return fastest(rows)
-    return of_kind.iloc[:0]
 
 
 def short_name(chip: str) -> str:

@@ -1,7 +1,8 @@
 """Published results: numbers from studies, and timings by others under datasheet roofs.
 
-A timed network has two rooflines. As a whole it moves parameters, inputs and outputs once. Layer by layer, each kind
-of layer also writes its results to memory and reads its inputs back, and kinds run one after the other.
+A timed network has two rooflines. As a whole it moves parameters, inputs and outputs once. Layer by layer, each
+operator writes its results to memory and the next reads them back, one after the other. The counts keep operators of
+one kind and of like intensity in one row.
 """
 
 import re
@@ -153,8 +154,8 @@ def version(torch: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", torch)))
 
 
-def by_kind(timings: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per kind of layer and timed forward pass; ``timing`` is the pass's index.
+def by_operators(timings: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per timed forward pass, kind of layer and intensity; ``timing`` is the pass's index.
 
     ``arithmetic_s`` is the least time of ``work_flop``, ``bytes_s`` of ``moved_byte``, ``least_s`` their maximum.
     """
@@ -179,7 +180,7 @@ def timed(published: Published) -> pd.DataFrame:
     rows = rows[(rows.phase == INFERENCE) & rows.attained.notna()]
     inputs, outputs = (rows.batch * rows[column].astype(float) for column in ("input_byte", "output_byte"))
     whole_byte = rows.width * least_byte(rows.parameter_byte.astype(float), inputs, outputs)
-    sums = by_kind(rows, published.kinds).groupby("timing")[["least_s", "moved_byte"]].sum()
+    sums = by_operators(rows, published.kinds).groupby("timing")[["least_s", "moved_byte"]].sum()
     found = rows.assign(
         input_s=rows.latency_s / rows.batch,
         whole_byte=whole_byte,

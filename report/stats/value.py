@@ -1,5 +1,6 @@
 """Numbers with units and intervals, printed to the digits that the interval allows; medians, ratios, extremes."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
@@ -186,8 +187,11 @@ class Name:
 
 
 def missing_span(source: Source | None) -> str:
-    """Return the mark of a missing value for ``missing.lua``, with the command that measures it."""
-    return f"[–]{{.missing command={quoted(source.command)}}}" if source and source.command else MISSING
+    """Return the mark of a missing value for ``missing.lua``, with the command that measures it and the machine."""
+    if not (source and source.command):
+        return MISSING
+    machine = re.match(r"machines/([^/*]+)/", source.table)
+    return f"[–]{{.missing command={quoted(source.command)}{f' machine={quoted(machine[1])}' if machine else ''}}}"
 
 
 NOTHING = Value(None)

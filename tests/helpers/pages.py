@@ -78,8 +78,8 @@ PAIRS = """(texts, gap) => {
       && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)  // a line's box is higher than its letters
     .map(([other]) => `${one} / ${other}`));
 }"""
-OVERLAPS = f"""svg => ({PAIRS})([...svg.querySelectorAll("g.mark-text.role-mark text")], 1)"""
-"""Finds overlapping names of a chart's marks."""
+OVERLAPS = f"""svg => ({PAIRS})([...svg.querySelectorAll("g.mark-text.role-mark text:not([stroke])")], 1)"""
+"""Finds overlapping names of a chart's marks. The halo behind a name has a stroke."""
 
 AXIS_OVERLAPS = f"""svg => [...svg.querySelectorAll("g.role-axis-label")].flatMap(axis => ({PAIRS})(
   [...axis.querySelectorAll("text")].filter(text => getComputedStyle(text).opacity !== "0"

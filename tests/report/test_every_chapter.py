@@ -43,7 +43,7 @@ LACKING = {
 GAPS = {
     "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING | {"machine.tables.peaks"},
     "no GPU": {
-        "training.figures.pies_of_two", "cause.figures.single", "latency.figures.gpu",
+        "cause.figures.single",
         "latency.figures.ranks",  # most of its intervals contain zero
     } | LACKING,
     "nothing": SHOWN.keys() - {"counting.tables.costs", "puzzle.figures.life"},

@@ -94,7 +94,7 @@ def test_a_readers_paper_tells_whose_machine_measured_a_value(table, command, or
 
 
 def test_the_facts_of_a_chapter_have_their_origins():
-    light = facts.of_chapter("puzzle", world()).here.light
-    assert light.origin == "own"
-    assert f'{{.value .of-own key="{light.key}"}}' in light._repr_markdown_()
-    assert f'{{.value .of-own key="{light.key}"}}' in light.interval
+    value = facts.of_chapter("puzzle", world()).here.ratio
+    assert value.origin == "own"
+    assert f'{{.value .of-own key="{value.key}"}}' in value._repr_markdown_()
+    assert f'{{.value .of-own key="{value.key}"}}' in value.interval

@@ -28,7 +28,7 @@ from report.paper.frames import spread
 pytestmark = pytest.mark.slow
 
 MODELS, DETAILED = 170, 4  # of four models one has steps and profiles: more than a figure with a row for each draws
-NUMBERS = {12: "twelve", display.DRAWN: "thirty", display.LISTED: "a hundred"}
+NUMBERS = {10: "ten", 12: "twelve", display.DRAWN: "thirty", display.LISTED: "a hundred"}
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,12 @@ CAPTIONS = {
     for part in read_source(read_project(ROOT)) if isinstance(part, CodeCell) and "label" in part.options
 }  # fmt: skip
 
+
+def of_processor(paper, show, **how):
+    """Return a figure of the paper's processor alone."""
+    return show.__wrapped__(replace(paper, machines=(paper.machine("cpu"),)), **how)
+
+
 LISTS = {"tbl-latencies": latencies.latencies}
 
 
@@ -60,12 +66,11 @@ def test_a_list_has_as_many_rows_as_its_caption_says(paper, label):
 
 
 FIGURES = {
-    "fig-training-memory-all": (
-        lambda paper: training.memory.__wrapped__(paper, everything=True), "network", display.LISTED,
-    ),
-    "fig-training-memory": (training.memory.__wrapped__, "network", 12),
+    "fig-training-memory": (training.memory.__wrapped__, "network", display.LISTED),
+    "fig-gap": (lambda paper: of_processor(paper, utilisation.gap), "network", 10),
+    "fig-gap-all": (lambda paper: of_processor(paper, utilisation.gap, everything=True), "network", display.DRAWN),
     "fig-training-steps": (training.steps.__wrapped__, "network", 12),
-    "fig-ratios": (training.ratios.__wrapped__, "network", 12),
+    "fig-training-networks": (training.networks.__wrapped__, "network", display.DRAWN),
     "fig-training-strip": (training.strip.__wrapped__, "network", display.DRAWN),
     "fig-training-kernels": (training.kernels.__wrapped__, "network", display.DRAWN),
 }  # fmt: skip
@@ -78,10 +83,9 @@ def test_a_figure_draws_as_many_as_its_caption_says(paper, label):
     assert NUMBERS[most] in CAPTIONS[label]
 
 
-@pytest.mark.parametrize("show", [utilisation.gap, utilisation.roofs, utilisation.throughput])
+@pytest.mark.parametrize("show", [utilisation.roofs, utilisation.throughput])
 def test_the_text_says_how_many_networks_of_a_processor_are_drawn(paper, show):
-    processor = replace(paper, machines=(paper.machine("cpu"),))
-    assert display.DRAWN <= len(drawn(show.__wrapped__(processor), "network")) <= display.DRAWN + 2
+    assert display.DRAWN <= len(drawn(of_processor(paper, show), "network")) <= display.DRAWN + 2
     assert facts.of_chapter("utilisation", paper).is_thinned
     text = (ROOT / "report" / "chapters" / "utilisation" / "utilisation.qmd").read_text("utf-8")
     block = text.partition('when-meta="utilisation.is_thinned"}')[2].partition(":::")[0]
@@ -96,10 +100,10 @@ def test_a_cloud_has_some_of_the_points_and_those_it_names(paper, monkeypatch):
 
 
 def test_the_text_says_how_many_of_all_networks_are_listed(paper):
-    for show in (networks.demands, networks.kinds):
-        assert len(drawn(show.__wrapped__(paper, everything=True), "name")) == display.LISTED
+    for figure in (networks.demands.__wrapped__(paper), networks.kinds.__wrapped__(paper, everything=True)):
+        assert len(drawn(figure, "name")) == display.LISTED
     assert counts.everything.__wrapped__(paper).count("\n") - 2 == display.LISTED  # a head and a line below it
-    assert len(drawn(networks.roofs.__wrapped__(paper), "name")) == ROWS == 40
+    assert len(drawn(networks.roofs.__wrapped__(paper, everything=True), "name")) == ROWS == 40
     text = (ROOT / "report" / "chapters" / "networks" / "networks.qmd").read_text("utf-8")
     for condition, number in (("is_thinned", NUMBERS[display.LISTED]), ("is_sampled", "forty")):
         assert getattr(of_chapter("networks", paper), condition)

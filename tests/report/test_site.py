@@ -186,7 +186,7 @@ MARKS = """async (figure) => {
 @pytest.mark.browser
 def test_a_roofline_can_be_explored_by_keyboard(reader):
     reader.wait_for_charts()
-    chart = reader.page.locator("#fig-training-kernels")
+    chart = reader.page.locator("#suppfig-training-kernels")
 
     def told():
         return chart.evaluate(MARKS)
@@ -219,14 +219,14 @@ def test_a_roofline_can_be_explored_by_keyboard(reader):
 @pytest.mark.browser
 def test_a_readers_choices_outlive_another_width_of_the_page(reader):
     reader.wait_for_charts()
-    chart = reader.page.locator("#fig-training-kernels")
+    chart = reader.page.locator("#suppfig-training-kernels")
     chart.locator("select[name=left]").select_option("VGG-16")
     chart.locator("select[name=only]").select_option("convolution")
     chosen = chart.evaluate(MARKS)
     width = chart.locator("svg.marks").bounding_box()["width"]
     reader.page.set_viewport_size(PHONE)
     reader.page.wait_for_function(
-        "most => document.querySelector('#fig-training-kernels svg.marks')?.getBoundingClientRect().width < most",
+        "most => document.querySelector('#suppfig-training-kernels svg.marks')?.getBoundingClientRect().width < most",
         arg=width - 100,
     )
     assert chart.locator("select[name=left]").input_value() == "VGG-16"

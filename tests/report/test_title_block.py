@@ -55,7 +55,8 @@ def test_a_readers_paper_names_its_machine_and_not_our_authors(project, monkeypa
 
 def test_the_reference_paper_keeps_its_authors(project, monkeypatch):
     assert block(ours(), project()) == {
-        "machines": {"reference": MACHINE}, "author": [{"name": "The Roofwright authors"}],
+        "machines": {"reference": MACHINE, "names": {REFERENCE: MACHINE}},
+        "author": [{"name": "The Roofwright authors"}],
     }  # fmt: skip
     monkeypatch.setenv(AUTHOR, "Jane Doe")
     assert block(ours(), project())["author"] == [{"name": "Jane Doe"}]

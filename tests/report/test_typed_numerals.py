@@ -23,7 +23,7 @@ CITED = re.compile(r"@(?!(?:fig|tbl|sec|eq)-)\w")
 SENTENCE = re.compile(r"(?<=[.?!])\s+(?=\D)")
 
 ALLOWED = re.compile("|".join([
-    r"(?:ResNet-|DenseNet-|VGG-|ViT-B/)\d+|\bRTX \d+",  # names
+    r"(?:ResNet-|DenseNet-|VGG-|ViT-B/|GPT-)\d+|\bRTX \d+|\bLlama-1B",  # names
     r"\b\d+ bits?\b|\bFrom 32\b|\bas at 16\b",  # precisions are called by their bits
     r"\bbatch size 1\b",  # a single input
     r"The ratio is 2 −",  # the two products of a backward pass

@@ -1,17 +1,18 @@
 """The numbers of the chapter on the bound: its share of the time on every GPU, and its promise of another card."""
 
 from functools import cache
+from itertools import permutations
 from typing import Any
 
 import pandas as pd
 
-from measure.domain.names import model_name
+from measure.domain.chips import reachable_peak
 from measure.domain.statistics import FEWEST_MODELS
-from measure.domain.words import INFERENCE, PRODUCT_KINDS
+from measure.domain.words import PRODUCT_KINDS
 from report.facts import Facts, missing, sourced
 from report.options import gpu_command
 from report.paper import BASE_PRECISION, Paper, published
-from report.paper.cells import layered_s, operator_bounds
+from report.paper.cells import layered_s
 from report.paper.chips import chip_named, roof_of, short_name
 from report.paper.frames import matching
 from report.paper.published import COMPILED, BestTimed, name_in, network_name, share, typical
@@ -25,7 +26,6 @@ OWN = "Roofwright"  # who timed the GPUs and processors of this program
 class Timings(Facts):
     timings: Value  #: Published timings.
     networks: Value  #: Networks in the published timings.
-    devices: Value  #: Devices in the published timings.
 
 
 class GpuShares(Facts):
@@ -37,7 +37,6 @@ class GpuShares(Facts):
     whole: Value  #: Least time by the roofline of the whole network over the measured time.
     layers: Value  #: Least time by the roofline drawn layer by layer over the measured time.
     low: Value  #: A tenth of the networks have a smaller share of the roofline drawn layer by layer.
-    high: Value  #: A tenth of the networks have a larger share of the roofline drawn layer by layer.
     left: Value  #: How many times as fast the typical network would be at the bound.
     other: Value  #: Networks timed on it that are left out: the source counts other parameters than this program.
     faster: Value  #: Networks that are faster than their bound layer by layer.
@@ -46,14 +45,16 @@ class GpuShares(Facts):
 
 
 class Everywhere(Facts):
-    """The median share of the layer-by-layer bound on every device: those of others, and those of this program."""
+    """The median share of the layer-by-layer bound, under datasheets apart from a processor's.
 
-    devices: Value  #: Devices with the share known, at one precision or two.
-    least: Value  #: The lowest median share, with its device, precision and batch size.
-    most: Value  #: The highest median share, with its device, precision and batch size.
+    The chips are those of others and those of this program, if their share is known to within a factor of three.
+    """
+
+    least: Value  #: The lowest median share, with its chip, precision and batch size.
+    most: Value  #: The highest median share, with its chip, precision and batch size.
     batch: Value  #: The least batch size that is called large.
-    large: Value  #: Devices that ran large batches.
-    large_least: Value  #: The lowest median share in large batches, with its device, precision and batch size.
+    large_least: Value  #: The lowest median share in large batches, with its chip, precision and batch size.
+    large_most: Value  #: The highest median share in large batches, with its chip, precision and batch size.
     processor: Value  #: The median share on a processor under its measured roof, with its name.
 
 
@@ -61,19 +62,9 @@ class OwnGpu(Facts):
     """A GPU that this program timed: the median share of the layer-by-layer bound in eager mode, by its datasheet."""
 
     device: Name  #: The GPU.
-    networks: Value  #: Networks timed.
-    batch: Value  #: The largest batch size that half of the networks ran.
     precision: Name  #: The lower precision.
     base: Value  #: Least time layer by layer over the measured time, at fp32.
     lower: Value  #: Least time layer by layer over the measured time, at the lower precision.
-
-
-class ByKind(Facts):
-    """The bound by kinds of layer over the bound by operators, for networks counted both ways."""
-
-    networks: Value  #: Networks counted both ways.
-    typical: Value  #: The median ratio, on the GPU with the most networks timed and in the largest batch.
-    least: Value  #: The least ratio, with its network.
 
 
 class GpuPair(Facts):
@@ -121,9 +112,8 @@ class Bound(Facts):
     timings: Timings
     shares: GpuShares
     everywhere: Everywhere
-    own_first: OwnGpu  # with the slower memory
-    own_second: OwnGpu  # with the faster memory
-    by_kind: ByKind
+    own_first: OwnGpu
+    own_second: OwnGpu  # with the same peak and faster memory
     first: GpuPair
     second: GpuPair
     calculation: GpuCalculation
@@ -136,15 +126,11 @@ def of(paper: Paper) -> Bound:
     calculation = _calculation(paper, best, published.of_best(changes, best))
     own = [*_own(paper), missing(OwnGpu), missing(OwnGpu)]
     found = Bound(
-        timings=Timings(
-            count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
-            count_of(table.device.nunique(), "devices"),
-        ),
+        timings=Timings(count_of(len(table), "timings"), count_of(table.model.nunique(), "networks")),
         shares=_shares(paper, best),
         everywhere=_everywhere(paper),
         own_first=own[0],
         own_second=own[1],
-        by_kind=_by_kind(paper, best),
         first=_step(changes, 0),
         second=_step(changes, 1),
         calculation=calculation,
@@ -160,10 +146,10 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     compiled = matching(compiled, device=best.device, computed=best.computed)
     shares = published.of_networks(rows.layers_s / rows.latency_s, rows.model)
     _, fastest = extremes(shares.rename(network_name))
-    low, high = (Value(float(shares.quantile(end)), "%", count=len(shares), counted="networks") for end in (0.1, 0.9))
+    low = Value(float(shares.quantile(0.1)), "%", count=len(shares), counted="networks")
     return GpuShares(
         Name(short_name(best.device)), count_of(rows.model.nunique(), "networks"),
-        typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
+        typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low,
         typical(rows.latency_s / rows.layers_s, rows.model),
         count_of(published.left_out(paper.published, best).model.nunique(), "networks"),
         count_of((shares > 1).sum(), "networks"), fastest,
@@ -189,6 +175,7 @@ def own_shares(paper: Paper) -> pd.DataFrame:
         share = rows.least_s / rows.latency_s
         found.append(rows.assign(
             device=machine.name, folder=machine.folder, share=share, bandwidth_byte_per_s=roof.byte_per_s,
+            peak_flop_per_s=reachable_peak(roof, machine.lower_precision or BASE_PRECISION),
         ))  # fmt: skip
     return (
         pd.concat(found)
@@ -236,7 +223,7 @@ def everywhere(paper: Paper) -> pd.DataFrame:
     rows = pd.DataFrame(found)
     if rows.empty:
         return rows
-    names = rows.device + " at " + rows.precision + ", batch " + rows.batch.astype(str)
+    names = rows.device + " at " + rows.precision + ", batch " + rows.batch.map("{:,}".format)
     return rows.assign(name=names).sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -244,16 +231,19 @@ def _everywhere(paper: Paper) -> Everywhere:
     rows = everywhere(paper)
     if rows.empty:
         return missing(Everywhere)
-    large, processors = rows[(rows.batch >= LARGE) & ~rows.is_processor], rows[rows.is_processor]
-    every, least_large = _shares_of(rows), (_shares_of(large) or [NOTHING])[-1]
-    least, most = (every[-1], every[0]) if len(every) > 1 else (NOTHING, NOTHING)
     at_hand = short_name(paper.at_hand.name) if paper.at_hand else ""
-    first = processors.assign(name=processors.device).sort_values("name", key=lambda names: names != at_hand)
-    processor = (_shares_of(first) or [NOTHING])[0]
-    return Everywhere(
-        count_of(rows.device.nunique(), "devices"), least, most, exact(LARGE),
-        count_of(large.device.nunique(), "GPUs"), least_large, processor,
-    )  # fmt: skip
+    processors = rows[rows.is_processor].assign(name=rows.device)
+    processors = processors.sort_values("name", key=lambda names: names != at_hand, kind="stable")
+    under_datasheets = rows[~rows.is_processor]
+    most, least = _ends(under_datasheets)
+    large_most, large_least = _ends(under_datasheets[under_datasheets.batch >= LARGE])
+    return Everywhere(least, most, exact(LARGE), large_least, large_most, (_shares_of(processors) or [NOTHING])[0])
+
+
+def _ends(rows: pd.DataFrame) -> tuple[Value, Value]:
+    """Return the first share and the last of at least two."""
+    values = _shares_of(rows)
+    return (values[0], values[-1]) if len(values) > 1 else (NOTHING, NOTHING)
 
 
 def _shares_of(rows: pd.DataFrame) -> list[Value]:
@@ -273,35 +263,28 @@ def _source(folder: str) -> Source:
 
 
 def _own(paper: Paper) -> list[OwnGpu]:
-    """Return the shares on each GPU of this program, the slower memory first."""
-    found, rows = [], own_shares(paper)
-    source = _source("*")
-    by_device = [(str(device), of) for device, of in rows.groupby("device")]
-    for device, of in sorted(by_device, key=lambda pair: pair[1].bandwidth_byte_per_s.iloc[0]):
-        base, lower = of[of.precision == BASE_PRECISION], of[of.precision != BASE_PRECISION]
+    """Return the shares on two GPUs of this program of which the second has faster memory and the same peak.
+
+    Without such a pair, those on the first GPU.
+    """
+    gpus = [
+        rows for _, rows in own_shares(paper).groupby("device", sort=False) if rows.model.nunique() >= FEWEST_MODELS
+    ]
+    pairs = (list(pair) for pair in permutations(gpus, 2) if _has_only_faster_memory(*pair))
+    found, source = [], _source("*")
+    for rows in next(pairs, gpus[:1]):
+        base, lower = rows[rows.precision == BASE_PRECISION], rows[rows.precision != BASE_PRECISION]
         shares = [median_of(part.share, "%", "networks") for part in (base, lower)]
-        facts = OwnGpu(
-            Name(device), count_of(of.model.nunique(), "networks"), exact(of.batch.max()),
-            Name(next(iter(lower.precision), None)), *shares,
-        )  # fmt: skip
-        found.append(sourced(facts, source) if of.model.nunique() >= FEWEST_MODELS else missing(OwnGpu))
+        names = Name(rows.device.iloc[0]), Name(next(iter(lower.precision), None))
+        found.append(sourced(OwnGpu(*names, *shares), source))
     return found
 
 
-def _by_kind(paper: Paper, best: BestTimed | None) -> ByKind:
-    """Compare both bounds under the best timed GPU's roof, at 16 bits and each network's largest batch."""
-    rows = matching(paper.operators, stage=INFERENCE, precision="bf16")
-    if best is None or rows.empty:
-        return missing(ByKind)
-    rows = rows[rows.batch == rows.groupby("model").batch.transform("max")]
-    calls = rows.calls.astype(float)
-    sums = rows.assign(flop=calls * rows.flop, byte=calls * rows.byte)
-    kinds = sums.groupby(["model", "layer_kind"])[["flop", "byte"]].sum().astype(float)
-    by_kind = best.roof.least_s(kinds.flop, kinds.byte).groupby("model").sum()
-    by_operator = operator_bounds(rows, "bf16", best.roof).set_index("model").bound_s
-    ratios = (by_kind / by_operator).rename(model_name)
-    least, _ = extremes(ratios, "%", fewest=2)
-    return ByKind(count_of(len(ratios), "networks"), median_of(ratios, "%", "networks"), least)
+def _has_only_faster_memory(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+    """Return whether the other GPU's datasheet has the same peak and more bandwidth."""
+    columns = ["peak_flop_per_s", "bandwidth_byte_per_s"]
+    (peak, bandwidth), (others_peak, others_bandwidth) = (rows[columns].iloc[0] for rows in (one, other))
+    return peak == others_peak and bandwidth < others_bandwidth
 
 
 def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
@@ -325,7 +308,7 @@ def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame |
     if pairs.empty:
         return missing(GpuCalculation)
     row: Any = pairs.iloc[0]
-    kinds = published.by_kind(pairs.iloc[:1], paper.published.kinds)
+    kinds = published.by_operators(pairs.iloc[:1], paper.published.kinds)
     flop = kinds.work_flop.sum() / row.batch
     byte = kinds.moved_byte[~kinds.layer_kind.isin(PRODUCT_KINDS)].sum() / row.batch
     sums = [flop / row[f"peak_flop_per_s{end}"] + byte / row[f"bandwidth_byte_per_s{end}"] for end in ("", "_other")]

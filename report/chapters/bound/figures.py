@@ -14,7 +14,7 @@ from report.paper import Paper, published
 from report.paper.chips import short_name
 from report.paper.published import SOURCE, TWINS, network_name
 
-SHARE = "layer-by-layer bound, share of the measured time"
+SHARE = "share of the measured time"
 WHO = {"timm": theme.VERMILION, "lamikr": theme.SKY, OWN: theme.BLUE, "torch2trt": theme.ORANGE}
 
 STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
@@ -28,7 +28,14 @@ def roofs(paper: Paper) -> alt.ConcatChart:
     named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
     moved = (rows.whole_byte, rows.layers_byte)
     found = {bound: rows.flop / byte for bound, byte in zip(theme.BOUND_COLORS, moved, strict=True)}
-    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 200, pd.concat(found.values()), rows.flop_per_s)
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 145, pd.concat(found.values()), rows.flop_per_s)
+    batches = sorted({int(rows.batch.min()), int(rows.batch.max())})
+    setting = f"{short_name(best.device)}, {best.computed}, batch {' to '.join(map(str, batches))}"
+    followed = sorted({named[model] for model in rows.model if model in named})
+    looks = {  # a legend, as names would cover the cloud
+        "color": by_color("label", dict.fromkeys(followed, theme.INK)),
+        "shape": by_shape("label", theme.shapes(followed)),
+    }
     panels = []
     for bound, intensity in found.items():
         marks = rows[["flop_per_s"]].assign(
@@ -37,9 +44,8 @@ def roofs(paper: Paper) -> alt.ConcatChart:
         labelled, places = marks[marks.label != ""], ("intensity", "flop_per_s")
         panels.append(plane.chart(
             plane.place(alt.Chart(marks).mark_point(color=theme.BOUND_COLORS[bound], size=12, opacity=0.3), *places),
-            plane.place(alt.Chart(labelled).mark_point(color=theme.INK, size=30), *places),
-            *plane.names(labelled, "label", *places, 30),
-            title=f"{short_name(best.device)}, {bound}",
+            plane.place(alt.Chart(labelled).mark_point(size=30).encode(**looks), *places),
+            title=[setting, bound],
         ))  # fmt: skip
     middles = [f"{bound} {intensity.median():.0f} FLOP/B" for bound, intensity in found.items()]
     description = f"{len(rows)} networks under the roof of the {best.device}. Middle intensities: {', '.join(middles)}."
@@ -50,10 +56,10 @@ def roofs(paper: Paper) -> alt.ConcatChart:
 def shares(paper: Paper) -> alt.LayerChart:
     """Draw a row for each device and precision: the median share of the bound, its interval, eight networks in ten."""
     rows = display.required(everywhere(paper), SOURCE.command)
-    y = Categories.steps(rows.name, 16)
-    x = LinearAxis.around(
-        [1, *rows.nine_tenths, *rows.high.dropna()], pixels=theme.plot_width(left=y.room), format="%", title=SHARE
-    )
+    rows = rows.assign(label=rows.device + ", " + rows.precision + " × " + rows.batch.astype(str))
+    y = Categories.steps(rows.label, 14)
+    width = theme.plot_width(left=y.room, figure=theme.TEXT_WIDTH)
+    x = LinearAxis.around([1, *rows.nine_tenths, *rows.high.dropna()], pixels=width, format="%", title=SHARE)
     palette = {who: color for who, color in WHO.items() if who in set(rows.who)}
     palette |= dict.fromkeys(sorted(set(rows.who) - palette.keys()), theme.GREEN)
     rows = rows.drop(columns=["is_processor", "folder"])
@@ -65,11 +71,11 @@ def shares(paper: Paper) -> alt.LayerChart:
     base = alt.Chart(rows)
     return alt.layer(
         alt.Chart(ONCE).mark_rule(color=theme.MUTED, strokeDash=theme.DASH).encode(x(1)),
-        base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x("tenth"), y("name"), x2=alt.X2("nine_tenths")),
+        base.mark_rule(color=theme.GREY, strokeWidth=1).encode(x("tenth"), y("label"), x2=alt.X2("nine_tenths")),
         alt.Chart(rows.dropna(subset=["low", "high"])).mark_rule(strokeWidth=3).encode(
-            x("low"), y("name"), x2=alt.X2("high"), color=looks["color"]
+            x("low"), y("label"), x2=alt.X2("high"), color=looks["color"]
         ),
-        tips(base.mark_point(size=60).encode(x("share"), y("name"), **looks), *tooltip),
+        tips(base.mark_point(size=60).encode(x("share"), y("label"), **looks), *tooltip),
         width=x.pixels, height=y.pixels, name="bound-shares",
         description="Median shares: " + "; ".join(f"{row.name} {row.share:.0%}" for row in rows.itertuples()) + ".",
     )  # fmt: skip

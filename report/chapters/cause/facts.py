@@ -11,6 +11,9 @@ from report.paper.frames import matching
 from report.paper.published import COMPILED, NETWORK, BestTimed, name_in
 from report.stats.value import Name, Value, count_of, median_of
 
+LITTLE, NEVER = 1.15, float("inf")  # a gain that is hardly one; and what was not measured
+SEEN = 0.02  # an idle share worth a sentence
+
 
 class Change(Facts):
     device: Name  #: The GPU of the change.
@@ -41,6 +44,13 @@ class CauseFacts(Facts):
     host: Host
     graph: Captured
     few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
+    cache_steps: bool  #: Activations that fit the cache outrun the memory, and larger ones gain more from a faster one
+    two_hardly_answer: bool  #: Depthwise convolutions and normalisations gain little from half the bits
+    neither_answers: bool  #: Depthwise convolutions gain little from half the bits and little from the memory
+    one_depthwise: bool  #: Only one of the recorded networks has depthwise convolutions
+    host_shows: bool  #: The GPU with the slower memory idles in some pass of the largest batch profiled
+    compiled_alone: bool  #: Networks were compiled for a single input, too
+    half_slows: bool  #: Half the bits slow single inputs down, and some network then launches more kernels
     calls_rank: bool  #: Operators called rank single inputs better than FLOP
     singles: bool  #: Enough networks were timed with one input for their rank correlations
     smaller_numbers_wait: bool  #: At the lower precision the GPU's work in a training step shrinks more than the step
@@ -50,22 +60,37 @@ def of(paper: Paper) -> CauseFacts:
     best = published.best_timed(paper.published)
     compiled = published.of_best(published.compiled(paper.published), best)
     of_host, other_memory = host.of(paper), memory.of(paper)
-    single, lowered = of_host.single, of_host.lowered
+    single, lowered, launched = of_host.single, of_host.lowered, of_host.launched
+    halved = interventions.of(paper)
+    depthwise, normalisation = (each.number or NEVER for each in (halved.depthwise, halved.normalisation))
     found = CauseFacts(
         compiled=_change(compiled),
         fused=_fused(paper, compiled),
         together=_together(paper, best, published.of_best(published.steps(paper.published), best)),
         traces=traced.of(paper),
         memory=other_memory,
-        interventions=interventions.of(paper),
+        interventions=halved,
         host=of_host,
         graph=host.captured(paper),
         few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
+        cache_steps=_steps_at_cache(other_memory),
+        two_hardly_answer=max(depthwise, normalisation) < LITTLE,
+        neither_answers=max(depthwise, other_memory.depthwise.gain.number or NEVER) < LITTLE,
+        one_depthwise=not halved.depthwise_network.is_missing,
+        host_shows=(other_memory.idle.number or 0) > SEEN,
+        compiled_alone=not of_host.compiled.single_least.is_missing,
+        half_slows=of_host.base.slowed.above() and (launched.lower.number or 0) > (launched.base.number or NEVER),
         calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
         singles=not single.flop.is_missing,
         smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0) >= 1,
     )
     return sourced(found, published.SOURCE)
+
+
+def _steps_at_cache(found: memory.OtherMemory) -> bool:
+    nearly_all = 1 + 0.8 * ((found.bandwidth.number or NEVER) - 1)  # the gain of layers that wait for memory alone
+    fits, larger = found.fits.gain.number or NEVER, found.larger.gain.number or 0
+    return (found.fits.memory.number or 0) > 1 and fits < nearly_all < larger
 
 
 def _change(pairs: pd.DataFrame | None) -> Change:

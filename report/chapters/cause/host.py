@@ -31,6 +31,12 @@ class Single(Facts):
     per_call: Value  #: Time over operators called.
 
 
+class BaseSingle(Facts):
+    precision: Name  #: The first precision, fp32.
+    per_call: Value  #: Time over operators called, of single inputs at fp32.
+    slowed: Value  #: Time of a single input at the lower precision over its time at fp32.
+
+
 class Launched(Facts):
     network: Name  #: The network with the largest difference in kernels between the precisions.
     calls: Value  #: Operators that the network calls.
@@ -67,7 +73,7 @@ class LoweredStep(Facts):
 
 class Host(Facts):
     single: Single  # at the lower precision
-    base: Single  # at fp32
+    base: BaseSingle
     launched: Launched
     compiled: Compiled
     lowered: LoweredStep
@@ -82,7 +88,7 @@ def of(paper: Paper) -> Host:
     lower = _precision(machine)
     return Host(
         sourced(_single(paper, machine, lower), source),
-        sourced(_single(paper, machine, BASE_PRECISION) if lower != BASE_PRECISION else missing(Single), source),
+        sourced(_base(paper, lower) if lower != BASE_PRECISION else missing(BaseSingle), source),
         sourced(_launched(paper, machine, lower), Source("traces/*/operators.csv", "inference", gpu_command())),
         sourced(_compiled(machine), replace(source, rows="inference, compile over eager")),
         sourced(_lowered(paper), Source("machines/*/profiles.csv", "phase step", gpu_command())),
@@ -93,7 +99,8 @@ def of(paper: Paper) -> Host:
 def singles(paper: Paper, precision: str | None = None) -> pd.DataFrame:
     """Return one row per network with a single input on the GPU, at a precision (default: the lower one).
 
-    The columns are ``model``, ``name``, ``flop``, ``calls`` (operators called) and ``latency_s`` with its ends.
+    The columns are ``machine``, ``model``, ``name``, ``precision``, ``flop``, ``calls`` (operators called) and
+    ``latency_s`` with its ends.
     """
     machine = paper.machine("gpu")
     if machine is None:
@@ -102,7 +109,9 @@ def singles(paper: Paper, precision: str | None = None) -> pd.DataFrame:
     cells = matching(cells, precision=precision or _precision(machine), batch=ALONE)
     counted = matching(paper.operators, stage=INFERENCE)
     calls = counted.groupby(["model", "batch", "precision"]).calls.sum().groupby("model").first()  # alike at any batch
-    rows = cells.assign(name=cells.model.map(model_name), flop=cells.forward_flop, calls=cells.model.map(calls))
+    rows = cells.assign(
+        machine=machine.name, name=cells.model.map(model_name), flop=cells.forward_flop, calls=cells.model.map(calls)
+    )
     return rows.dropna(subset=["flop", "calls"])
 
 
@@ -121,6 +130,15 @@ def _single(paper: Paper, machine: Machine, precision: str) -> Single:
         Name(machine.name), Name(precision), count_of(len(rows), "networks"), flop, calls,
         median_of(rows.latency_s / rows.calls, "s"),
     )  # fmt: skip
+
+
+def _base(paper: Paper, lower: str) -> BaseSingle:
+    rows = singles(paper, BASE_PRECISION)
+    if rows.empty:
+        return missing(BaseSingle)
+    at_base, at_lower = (each.set_index("model").latency_s for each in (rows, singles(paper, lower)))
+    slowed = median_of((at_lower / at_base).dropna())
+    return BaseSingle(Name(BASE_PRECISION), median_of(rows.latency_s / rows.calls, "s"), slowed)
 
 
 def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:

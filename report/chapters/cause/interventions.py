@@ -18,8 +18,9 @@ from report.paper.chips import short_name
 from report.paper.frames import each, matching
 from report.stats.value import Name, Source, Value, count_of, exact, extremes
 
-BITS, MEMORY, COMPILED, LAYOUT, GRAPH = "bits ÷ 2", "memory", "compiled", "layout", "graph"
+COMPILED, LAYOUT, GRAPH = "compiled", "channels last", "CUDA graph"
 VARIANTS = {COMPILED: COMPILE, LAYOUT: CHANNELS_LAST, GRAPH: host.CUDA_GRAPH}
+NETWORKS = "median gain"  # the heading of whole networks
 SEEN = 0.005  # the least share of the kernels' time of a network to show a kind
 SIDE = ["network", "batch", "precision"]  # of a recording
 
@@ -27,11 +28,10 @@ SIDE = ["network", "batch", "precision"]  # of a recording
 class Gain(NamedTuple):
     """The gain from a change: of the summed time of kernels, or the median of whole networks."""
 
-    what: str
+    what: str  # a kind of layer, or the networks' setting
     change: str
     gain: float
     networks: int
-    kernels: int | None = None  # that a pass launches before the change; None for whole networks
 
 
 class Interventions(Facts):
@@ -39,45 +39,45 @@ class Interventions(Facts):
 
     device: Name  #: The measured GPU.
     precision: Name  #: The lower precision.
-    cells: Value  #: Cells of the table.
-    filled: Value  #: Cells of the table with a measurement.
     networks: Value  #: Networks whose kernels were recorded at both precisions.
     linear: Value  #: Gain of linear layers from half the bits.
     convolution: Value  #: Gain of convolutions with more than one channel a group from half the bits.
     activation: Value  #: Gain of activations from half the bits.
     depthwise: Value  #: Gain of depthwise convolutions from half the bits.
+    depthwise_network: Name  #: The network with these convolutions, if it is the only one recorded.
     normalisation: Value  #: Gain of normalisations from half the bits.
     example: Name  #: The network with the largest share of depthwise convolutions and normalisations.
     share: Value  #: Share of its kernels' time at the lower precision in these two kinds.
     converted: Value  #: The largest share of a network's kernels' time in layout conversions at the lower precision.
 
 
-class Grid(NamedTuple):
-    """The cells with a measurement, and the names of all rows and columns."""
+class GainTables(NamedTuple):
+    """Gains (`Gain`) on one GPU: of kinds of layer, most from half the bits first, and of whole networks."""
 
-    cells: pd.DataFrame
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
+    gpu: str
+    recorded: str  # the batch size of the recorded kernels
+    kinds: pd.DataFrame
+    networks: pd.DataFrame
 
 
 @cache
 def recorded(paper: Paper) -> pd.DataFrame:
-    """Return one row per network, precision and kind of layer on the GPU at hand: its time and kernels in a pass.
+    """Return one row per network, precision and kind of layer on the GPU at hand: its time in a pass.
 
     The layout conversions within layers are a kind of their own.
     """
     machine = paper.machine("gpu")
     found = [
-        calls.of_step(one).groupby(["network", "kind"], as_index=False)[["time_s", "kernels"]].sum()
+        calls.of_step(one).groupby(["network", "kind"], as_index=False)[["time_s"]].sum()
         .assign(precision=one.precision, batch=one.batch)
         for one in calls.recordings(paper)
         if machine and one.source == f"machines/{machine.folder}"
     ]  # fmt: skip
     if not found:
-        return pd.DataFrame(columns=[*SIDE, "kind", "kernels", "time_s"]).astype({"time_s": float})
+        return pd.DataFrame(columns=[*SIDE, "kind", "time_s"]).astype({"time_s": float})
     rows = pd.concat(found, ignore_index=True)
     rows = rows.merge(_conversions(paper), on=[*SIDE, "kind"], how="left").fillna({"conversion_s": 0.0})
-    converted = rows[rows.conversion_s > 0].assign(kind=CONVERSION, kernels=0, time_s=lambda each: each.conversion_s)
+    converted = rows[rows.conversion_s > 0].assign(kind=CONVERSION, time_s=lambda each: each.conversion_s)
     return pd.concat([rows.assign(time_s=rows.time_s - rows.conversion_s), converted], ignore_index=True)
 
 
@@ -93,36 +93,35 @@ def _conversions(paper: Paper) -> pd.DataFrame:
 
 
 @cache
-def table(paper: Paper) -> Grid:
-    machine, best = paper.machine("gpu"), published.best_timed(paper.published)
-    pair, rows = memory.memories(paper), recorded(paper)
+def table(paper: Paper) -> GainTables:
+    machine, pair, rows = paper.machine("gpu"), memory.memories(paper), recorded(paper)
     is_seen = rows.time_s >= SEEN * rows.groupby(SIDE).time_s.transform("sum")
-    kinds = rows[is_seen & (rows.kind != CONVERSION)].groupby("kind").time_s.sum().sort_values(ascending=False).index
-    faster = f"{MEMORY} × {pair.bandwidth:.2f}" if pair else MEMORY
-    own, batches = (_whole(machine), _batches(machine)) if machine else ("", [])
-    others = f"networks, {short_name(best.device)}*" if best else ""
-    found = [*_kinds(halved(paper), BITS), *_of_memory(paper, faster, own), *batches, *_published(paper, others)]
-    found += [*_of_bits(machine), *_of_variants(machine)] if machine else []
-    steps = tuple(dict.fromkeys(cell.change for cell in batches))
-    every = tuple(name for name in (*kinds, own, others) if name)
-    cells = pd.DataFrame([cell for cell in found if cell.what in every], columns=Gain._fields)
-    return Grid(cells, every, (BITS, faster, *steps, *VARIANTS))
-
-
-def _whole(machine: Machine) -> str:
-    return f"networks, {machine.name}"
+    seen = set(rows[is_seen & (rows.kind != CONVERSION)].kind)
+    kinds, networks = [], []
+    if machine:
+        kinds += _kinds(halved(paper), f"{BASE_PRECISION} → {machine.lower_precision}")
+        networks += _of_bits(machine)
+        if pair and pair.first.machine.folder == machine.folder:
+            kinds += _kinds(memory.layers(paper), f"memory × {pair.bandwidth:.2f}")
+            networks += _of_memory(paper, pair)
+        networks += [*_of_batches(machine), *_of_variants(machine)]
+    networks += _published(paper)
+    of_kinds = pd.DataFrame([one for one in kinds if one.what in seen], columns=Gain._fields)
+    return GainTables(
+        machine.name if machine else "", memory.batches(rows), of_kinds, pd.DataFrame(networks, columns=Gain._fields)
+    )
 
 
 def _kinds(both: pd.DataFrame, change: str) -> list[Gain]:
-    """Return a cell per kind of rows with a time before (``time_s``) and after a change (``time_s_other``)."""
-    sums = both.groupby("kind").agg({"time_s": "sum", "time_s_other": "sum", "network": "nunique", "kernels": "sum"})
-    return [
-        Gain(row.kind, change, row.time_s / row.time_s_other, row.network, round(row.kernels))
-        for row in each(sums.reset_index())
-    ]
+    """Return a gain per kind of rows with a time before (``time_s``) and after a change (``time_s_other``)."""
+    if both.empty:
+        return []
+    sums = both.groupby("kind").agg({"time_s": "sum", "time_s_other": "sum", "network": "nunique"}).reset_index()
+    sums = sums.assign(gain=sums.time_s / sums.time_s_other).sort_values("gain", ascending=False)
+    return [Gain(row.kind, change, row.gain, row.network) for row in each(sums)]
 
 
-def _networks(gains: pd.Series, what: str, change: str) -> list[Gain]:
+def _networks(gains: pd.Series, what: str, change: str = NETWORKS) -> list[Gain]:
     return [Gain(what, change, float(gains.median()), len(gains))] if len(gains) else []
 
 
@@ -142,17 +141,18 @@ def _of_bits(machine: Machine) -> list[Gain]:
     first, second = (matching(ran, precision=precision) for precision in (BASE_PRECISION, lower))
     both = first.merge(second, on=["model", "batch"], suffixes=("", "_other"))
     both = both[both.batch == both.batch.max()]
-    return _networks(both.latency_s / both.latency_s_other, _whole(machine), BITS)
+    return _networks(both.latency_s / both.latency_s_other, _at(f"{BASE_PRECISION} → {lower}", both.batch.max()))
 
 
-def _of_memory(paper: Paper, change: str, own: str) -> list[Gain]:
-    rows, timed, pair = memory.layers(paper), memory.networks(paper), memory.memories(paper)
-    kinds = _kinds(rows, change) if len(rows) else []
-    is_own = len(timed) > 0 and pair is not None and own == _whole(pair.first.machine)
-    return [*kinds, *(_networks(matching(timed, batch=timed.batch.max()).gain, own, change) if is_own else [])]
+def _of_memory(paper: Paper, pair: memory.Memories) -> list[Gain]:
+    timed = memory.networks(paper)
+    if timed.empty:
+        return []
+    most = timed.batch.max()
+    return _networks(matching(timed, batch=most).gain, _at(f"memory × {pair.bandwidth:.2f}", most))
 
 
-def _batches(machine: Machine) -> list[Gain]:
+def _of_batches(machine: Machine) -> list[Gain]:
     """Return the gains of an input from larger batches at the lower precision."""
     ran = matching(machine.cells, status="ok", precision=machine.lower_precision)
     of_batch: dict[Any, pd.Series] = {
@@ -160,8 +160,7 @@ def _batches(machine: Machine) -> list[Gain]:
     }
     found = []
     for less, more in pairwise(sorted(of_batch)):
-        gains = (of_batch[less] / of_batch[more]).dropna()
-        found += _networks(gains, _whole(machine), f"batch {less}→{more}")
+        found += _networks((of_batch[less] / of_batch[more]).dropna(), f"batch {less} → {more}")
     return found
 
 
@@ -170,17 +169,22 @@ def _of_variants(machine: Machine) -> list[Gain]:
     found = []
     for change, variant in VARIANTS.items():
         if at := host.gains(machine, variant):
-            found += _networks(at[min(at) if change == GRAPH else max(at)], _whole(machine), change)
+            batch = min(at) if change == GRAPH else max(at)
+            found += _networks(at[batch], _at(change, batch))
     return found
 
 
-def _published(paper: Paper, what: str) -> list[Gain]:
+def _at(change: str, batch: Any) -> str:
+    return f"{change}, batch {batch}"
+
+
+def _published(paper: Paper) -> list[Gain]:
     """Return the gains on the GPU with the most networks timed."""
     best, found = published.best_timed(paper.published), []
     pairs = {COMPILED: published.compiled(paper.published), LAYOUT: published.channels_last(paper.published)}
     for change, frames in pairs.items():
-        if (rows := published.of_best(frames, best)) is not None:
-            found += _networks(published.gains(rows), what, change)
+        if best and (rows := published.of_best(frames, best)) is not None:
+            found += _networks(published.gains(rows), f"{change}, {short_name(best.device)}")
     return found
 
 
@@ -189,20 +193,21 @@ def of(paper: Paper) -> Interventions:
     machine, both = paper.machine("gpu"), halved(paper)
     if machine is None or both.empty:
         return missing(Interventions)
-    shown, sums = table(paper), both.groupby("kind")[["time_s", "time_s_other"]].sum()
+    sums = both.groupby("kind")[["time_s", "time_s_other"]].sum()
     gains = sums.time_s / sums.time_s_other
     lower = matching(recorded(paper), precision=machine.lower_precision)
     times = lower.groupby("network").time_s.sum()
     converted = lower[lower.kind == CONVERSION].groupby("network").time_s.sum() / times
     _, most_converted = extremes(converted.dropna(), "%")
     two = lower[lower.kind.isin([memory.DEPTHWISE, "normalisation"])].groupby("network").time_s.sum() / times
+    with_depthwise = matching(both, kind=memory.DEPTHWISE).network.unique()
     kinds = "linear", "convolution", memory.ACTIVATION, memory.DEPTHWISE, "normalisation"
     linear, convolution, activation, depthwise, normalisation = (exact(gains.get(kind)) for kind in kinds)
     facts = Interventions(
         device=Name(machine.name), precision=Name(machine.lower_precision),
-        cells=exact(len(shown.rows) * len(shown.columns)), filled=exact(len(shown.cells)),
         networks=count_of(both.network.nunique(), "networks"),
-        linear=linear, convolution=convolution, activation=activation, depthwise=depthwise, normalisation=normalisation,
+        linear=linear, convolution=convolution, activation=activation, depthwise=depthwise,
+        depthwise_network=Name(with_depthwise[0] if len(with_depthwise) == 1 else None), normalisation=normalisation,
         example=Name(str(two.idxmax()) if two.notna().any() else None), share=exact(two.max(), "%"),
         converted=most_converted,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roof
-from measure.domain.words import CAPPED
+from measure.domain.words import CAPPED, EAGER, INFERENCE
 from report.chapters.cause import calls
 from report.facts import Facts, missing, sourced
 from report.options import gpu_command, measure_command
@@ -31,7 +31,6 @@ STREAMED = (ACTIVATION, "pointwise", "normalisation")  # kinds that do little bu
 class LayersOfMemory(Facts):
     """Some layers of the networks that are profiled on both."""
 
-    layers: Value  #: Layers of this kind and size in the profiled networks.
     gain: Value  #: Time of these layers on the first GPU over their time on the second.
     memory: Value  #: Bytes of these layers over their time, as a share of the first GPU's printed bandwidth.
 
@@ -46,11 +45,15 @@ class OtherMemory(Facts):
     batch: Value  #: The largest common batch size.
     networks: Value  #: Networks timed on both.
     capped: Value  #: Networks that drew the power limit on either GPU, so that their clock fell.
+    profiled_batch: Value  #: The largest batch size profiled on the first GPU at the lower precision.
+    idle: Value  #: The largest idle share of a pass there.
     speed: Value  #: How many times as fast networks are on the second GPU.
     smaller: Value  #: The next smaller batch size that ran on both.
     smaller_least: Value  #: The least speed-up at that size, with the network's name.
     smaller_most: Value  #: The largest speed-up at that size, with the network's name.
     roof: Value  #: How many times as fast the rooflines of the datasheets, drawn layer by layer, promise them to be.
+    recorded: Value  #: Networks whose kernels were recorded on both.
+    recorded_batch: Name  #: The batch size of these networks.
     example: Name  #: The profiled network with most of its time memory-bound by the datasheet's roof.
     promised: Value  #: How many times as fast that network is on the second, if all bytes come from memory.
     gained: Value  #: How many times as fast the kernels of that network are on the second.
@@ -142,9 +145,15 @@ def layers(paper: Paper) -> pd.DataFrame:
                 least_s = np.fmax(moved_s, rows.flop / rows.precision.map(card.roof.flop_per_s))
                 share, is_bound = moved_s / rows.time_s, least_s == moved_s
                 sides.append(rows.assign(memory_share=share, least_s=least_s, is_memory_bound=is_bound))
-            found.append(sides[0].merge(sides[1], on=["network", *calls.OPERATOR], suffixes=("", "_other")))
+            both = sides[0].merge(sides[1], on=["network", *calls.OPERATOR], suffixes=("", "_other"))
+            found.append(both.assign(batch=batch))
     rows = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["network", "kind"])
     return rows.assign(gain=rows.time_s / rows.time_s_other) if len(rows) else rows
+
+
+def batches(rows: pd.DataFrame) -> str:
+    """Return the batch sizes of recordings as text: ``batch 64``."""
+    return " and ".join(sorted(rows.batch.unique()))
 
 
 def example(paper: Paper) -> pd.DataFrame:
@@ -161,9 +170,15 @@ def _of(rows: pd.DataFrame, card: Card) -> LayersOfMemory:
         return missing(LayersOfMemory)
     rate = rows.byte.sum() / rows.time_s.sum()
     return LayersOfMemory(
-        count_of(int(rows.calls.sum()), "layers"), exact(rows.time_s.sum() / rows.time_s_other.sum()),
-        exact(rate / card.byte_per_s, "%"),
+        exact(rows.time_s.sum() / rows.time_s_other.sum()), exact(rate / card.byte_per_s, "%")
     )  # fmt: skip
+
+
+def _idle(machine: Machine) -> tuple[Value, Value]:
+    """Return the largest batch size of the GPU's profiles in eager mode, and the largest idle share there."""
+    rows = matching(machine.profiles, status="ok", phase=INFERENCE, variant=EAGER, precision=machine.lower_precision)
+    rows = rows[rows.batch == rows.batch.max()].assign(name=rows.model.map(model_name)).set_index("name")
+    return exact(rows.batch.max()), extremes(1 - (rows.busy_s / rows.plain_s).astype(float), "%")[1]
 
 
 def of(paper: Paper) -> OtherMemory:
@@ -181,8 +196,9 @@ def of(paper: Paper) -> OtherMemory:
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
-        count_of(is_capped.sum(), "networks"),
-        median_of(timed.gain), exact(before.batch.max()), *ends, median_of(timed.promised), Name(rows.network.iloc[0]),
+        count_of(is_capped.sum(), "networks"), *_idle(pair.first.machine),
+        median_of(timed.gain), exact(before.batch.max()), *ends, median_of(timed.promised),
+        count_of(every.network.nunique(), "networks"), Name(batches(every)), Name(rows.network.iloc[0]),
         exact(rows.least_s.sum() / rows.least_s_other.sum()), exact(rows.time_s.sum() / rows.time_s_other.sum()),
         exact(roof.cache_byte, "B"), replace(exact(ratio), source=Source(swept, "reads by size", SWEEP)),
         _of(activations[activations.call_byte <= size], pair.first),

@@ -17,7 +17,7 @@ GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")
 
 PRECISION = "bf16"
 VIDEO, IMAGES = "TimeSformer-Base", "ViT-Base"  # a network that fills a GPU, and one that does not
-SEEN = 0.005  # the least share of a step on one of the two to compare a kind
+SEEN = 0.005  # the least share of the kernels' time on one of the two to compare a kind
 
 
 class TracedKinds(Facts):

@@ -9,7 +9,7 @@ import pandas as pd
 from measure.domain.chips import fastest_units
 from measure.domain.statistics import FEWEST_MODELS
 from report.facts import Facts, missing, source_of, sourced
-from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips, frames, processor
+from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips, processor
 from report.paper.frames import each, matching
 from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, ratio
 
@@ -18,69 +18,45 @@ MOST_LABELLED = 24  # roofs with room for a name; more chips are cut to LABELLED
 SMALL = "phones, laptops and boards"
 LABELLED = {
     "data centre and desktop": (
-        "AMD Ryzen 9 7950X", "NVIDIA Grace CPU (72 cores)", "NVIDIA T4", "NVIDIA V100 SXM2",
-        "NVIDIA GeForce RTX 4090", "NVIDIA A100 SXM 40GB", "NVIDIA H100 SXM", "AMD Instinct MI300X", "NVIDIA B200 SXM",
-        "Google TPU v2", "Google TPU v6e (Trillium)", "Intel Stratix 10 MX 2100",
+        "Intel Xeon Platinum 8380", "NVIDIA Grace CPU (72 cores)", "NVIDIA T4", "NVIDIA GeForce RTX 4090",
+        "AMD Instinct MI250X", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "Google TPU v6e (Trillium)",
     ),
     SMALL: (
         "Qualcomm Snapdragon 865 (Adreno 650)", "Apple A16 GPU", "MediaTek Dimensity 9200 (Immortalis-G715 MC11)",
-        "Apple M2 GPU (10 cores)", "Apple M1 Max GPU (32 cores)", "Qualcomm Snapdragon X Elite (X1E-84-100)",
-        "NVIDIA Jetson Nano", "NVIDIA Jetson AGX Orin 64GB",
+        "Apple M2 GPU (10 cores)", "Apple M1 Max GPU (32 cores)", "NVIDIA Jetson Nano", "NVIDIA Jetson AGX Orin 64GB",
     ),
 }  # fmt: skip
 """The chips of the figure's panels."""
+
+UNITS = {"cpu": "vector", "gpu": "tensor", "asic": "tensor", "soc": "vector"}
+"""The units by which the chips of a kind are compared: most phones' rates are known at fp32 alone."""
 
 EXAMPLE = "NVIDIA T4"  # compared at two precisions; without it, the first chip with both
 
 
 class ChipTable(Facts):
-    """Counts of the table of chips. A count of one is missing: no sentence is about a single chip."""
+    """Counts of the table of chips; missing for one chip, as no sentence is about a single one."""
 
     chips: Value  #: chips with a datasheet roof
     unconfirmed: Value  #: chips with a number that neither the vendor nor two independent sources state
 
 
 class Typical(Facts):
-    """The median ridge point over the dies of a kind, at the first precision that half of its chips share."""
+    """The median ridge point over the dies of a kind with memory outside the chip."""
 
     cpu: Value  #: median ridge point of CPUs by die, at fp32
-    gpu: Value  #: median ridge point of GPUs by die, at 16 bits on tensor units
-    asic: Value  #: median ridge point of AI accelerators by die, at 16 bits on tensor units
-    soc: Value  #: median ridge point of the GPUs in phones and laptops by die, at 16 bits
-
-
-class Ends(Facts):
-    """The lowest and the highest ridge point, each at the chip's fastest rate of 16 bits or more.
-
-    Chips with on-chip memory are left out, chips with unconfirmed numbers are not.
-    """
-
-    chips: Value  #: chips with a floating-point rate of 16 bits or more and memory outside the chip
-    least: Value  #: the lowest ridge point
-    most: Value  #: the highest ridge point
-    least_chip: Name  #: the chip with the lowest ridge point
-    most_chip: Name  #: the chip with the highest ridge point
+    gpu: Value  #: median ridge point of GPUs with matrix units by die, at fp32 on vector units
+    matrix: Value  #: median ridge point of the same GPUs, at 16 bits on matrix units
+    asic: Value  #: median ridge point of ASICs by die, at 16 bits on matrix units
+    soc: Value  #: median ridge point of the GPUs in phones, laptops and boards by die, at fp32 on vector units
 
 
 class Costs(Facts):
-    """What a watt and a dollar buy, each chip at its fastest rate of 16 bits or more; medians are over dies.
+    """What a watt and a dollar buy. Medians are over dies. Memory on the chip is left out."""
 
-    Memory on the chip is left out. The power of a phone or a Mac is the whole device's.
-    """
-
-    powered: Value  #: chips with a known power
-    least_power: Value  #: the lowest power, with the chip
-    most_power: Value  #: the highest power, with the chip
-    flop_cpu: Value  #: median peak for each watt of CPUs
-    flop_gpu: Value  #: median peak for each watt of GPUs
-    flop_gain: Value  #: peak for each watt of the median GPU over the median CPU's
-    flop_soc: Value  #: median peak for each watt of the GPUs in phones, laptops and boards
-    byte_cpu: Value  #: median bandwidth for each watt of CPUs
-    byte_gpu: Value  #: median bandwidth for each watt of GPUs
-    byte_gain: Value  #: bandwidth for each watt of the median GPU over the median CPU's
-    byte_soc: Value  #: median bandwidth for each watt of the GPUs in phones, laptops and boards
-    least_memory: Value  #: the smallest memory, with the chip
-    most_memory: Value  #: the largest memory, with the chip
+    flop_gpu: Value  #: median peak for each watt of GPUs with matrix units, at fp32 on vector units
+    flop_matrix: Value  #: median peak for each watt of the same GPUs, at 16 bits on matrix units
+    byte_gpu: Value  #: median bandwidth for each watt of the same GPUs
     reading_gpu: Value  #: median time in which a GPU reads its whole memory
     reading_most: Value  #: the longest time in which a chip reads its whole memory, with the chip
     listed: Value  #: chips with a list price of their own
@@ -122,8 +98,6 @@ class Generations(Facts):
     v100: Value  #: ridge point of the NVIDIA V100 SXM2, 2017, at 16 bits
     h100: Value  #: ridge point of the NVIDIA H100 SXM, 2022, at 16 bits
     b200: Value  #: ridge point of the NVIDIA B200 SXM, 2024, at 16 bits
-    first_tpu: Value  #: ridge point of the Google TPU v2, 2017, at 16 bits
-    last_tpu: Value  #: ridge point of the Google TPU7x, 2025, at 16 bits
     rtx4090: Value  #: ridge point of the NVIDIA GeForce RTX 4090, 2022, at 16 bits
     rtx5090: Value  #: ridge point of the NVIDIA GeForce RTX 5090, 2025, at 16 bits
     narrow: Value  #: dense peak at fp4 over 16 bits of the NVIDIA B300 SXM, 2025
@@ -132,41 +106,54 @@ class Generations(Facts):
 class Chips(Facts):
     table: ChipTable
     typical: Typical
-    ends: Ends
     costs: Costs
     demand: ChipDemand
     precision: Precision
     hand: Hand
+    arithmetic: Name  #: the factors of the peak at fp32 of the machine at hand
     sparse: Sparse
     generations: Generations
+    is_small_like_large: (
+        bool  #: At fp32 small GPUs have a ridge point little below that of large ones, CPUs a lower one
+    )
+    has_integers: bool  #: The figure's chips include one with a rate of integers alone
+    has_unconfirmed: bool  #: ... one with a rate that is not confirmed
+    has_memory_inside: bool  #: ... one with its memory on the chip
+    has_measured_power: bool  #: ... one with power that somebody measured
+    has_other_prices: bool  #: ... one with a price that is an estimate, or of a whole device
     levelled_off: bool  #: V100 to H100 doubled the ridge point, and B200 is within a tenth of H100
     turned_back: bool  #: The RTX 5090 has a lower ridge point than the RTX 4090
-    arithmetic_saves: bool  #: From CPUs to GPUs, FLOP for each watt grow by more than twice the factor of bytes
 
 
 def of(paper: Paper) -> Chips:
     found = paper.chips
     outside = found[~chips.on_chip(found)]
-    generations = _generations(found)
+    generations, (hand, arithmetic) = _generations(found), _hand(paper)
     counts = found.chip.nunique(), found[found.verified == "no"].chip.nunique()
-    table = ChipTable(*(count_of(count, "chips") if count > 1 else NOTHING for count in counts))
-    costs = _costs(outside)
+    table = ChipTable(*(count_of(count, "chips") if counts[0] > 1 else NOTHING for count in counts))
     v100, h100, b200, rtx4090, rtx5090 = (
         getattr(generations, chip).number or 0.0 for chip in ("v100", "h100", "b200", "rtx4090", "rtx5090")
     )
+    typical, drawn = _typical(outside), labelled(found)
+    cpu, gpu, soc = (each.number or 0.0 for each in (typical.cpu, typical.gpu, typical.soc))
     return Chips(
         table=sourced(table, _source("all")),
-        typical=sourced(_typical(outside), _source("off-chip memory, by die")),
-        ends=sourced(_ends(outside), _source("off-chip memory")),
-        costs=sourced(costs, _source("off-chip memory, by die")),
+        typical=sourced(typical, _source("off-chip memory, by die")),
+        costs=sourced(_costs(outside), _source("off-chip memory, by die")),
         demand=_demand(paper, outside),
         precision=sourced(_precision(found), _source("fp32 and 16 bits")),
-        hand=_hand(paper),
+        hand=hand,
+        arithmetic=Name(arithmetic.replace(" x ", " × ") or None, hand.machine.source),
         sparse=sourced(_sparse(found), _source("with sparse peaks")),
         generations=sourced(generations, _source("tensor units, 16 bits")),
+        is_small_like_large=0 < cpu < soc and 0.75 * gpu < soc < gpu,
+        has_integers=bool((~drawn.precision.isin(chips.FLOATING)).any()),
+        has_unconfirmed=bool((drawn.verified != "yes").any()),
+        has_memory_inside=bool(chips.on_chip(drawn).any()),
+        has_measured_power=bool(has_measured_power(drawn).any()),
+        has_other_prices=bool((drawn.price_usd.notna() & ~has_own_price(drawn)).any()),
         levelled_off=h100 > 2 * v100 > 0 and abs(b200 - h100) < 0.1 * h100,
         turned_back=0 < rtx5090 < rtx4090,
-        arithmetic_saves=(costs.flop_gain.number or 0.0) > 2 * (costs.byte_gain.number or 0.0) > 0,
     )
 
 
@@ -174,22 +161,31 @@ def _source(rows: str) -> Source:
     return Source("chips.csv", rows)
 
 
+def alike(outside: pd.DataFrame, kind: str, unit: str | None = None) -> pd.DataFrame:
+    """Return the chips of a kind: at fp32 on vector units, at 16 bits on tensor units; by default of ``UNITS``."""
+    unit = unit or UNITS[kind]
+    precisions = [BASE_PRECISION] if unit == "vector" else LOWER_PRECISIONS
+    of_kind = outside[(outside.chip_kind == kind) & (outside.unit == unit) & outside.precision.isin(precisions)]
+    return chips.fastest(of_kind)
+
+
+def _gpus(outside: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the dies of GPUs with matrix units: at fp32 on vector units, and at 16 bits on matrix units."""
+    vector, matrix = alike(outside, "gpu", "vector"), alike(outside, "gpu")
+    matrix = chips.of_dies(matrix[matrix.chip.isin(vector.chip)])
+    return vector[vector.chip.isin(matrix.chip)], matrix
+
+
+def _median(values: "pd.Series[float]", unit: str) -> Value:
+    known = values.dropna().astype(float)
+    middle = float(known.median()) if len(known) >= FEWEST_DIES else None
+    return Value(middle, unit, count=len(known), counted="dies")
+
+
 def _typical(outside: pd.DataFrame) -> Typical:
-    medians = {}
-    for kind in ("cpu", "gpu", "asic", "soc"):
-        rows = chips.of_dies(chips.comparable(outside, kind))
-        middle = float(rows.ridge_flop_per_byte.median()) if len(rows) >= FEWEST_DIES else None
-        medians[kind] = Value(middle, "FLOP/B", count=len(rows), counted="dies")
-    return Typical(**medians)
-
-
-def _ends(outside: pd.DataFrame) -> Ends:
-    rows = chips.headline(outside)
-    if len(rows) < 2:
-        return missing(Ends)
-    ends = frames.extremes(rows, "ridge_flop_per_byte")
-    least, most = (exact(row.ridge_flop_per_byte, "FLOP/B", row.chip) for row in ends)
-    return Ends(count_of(len(rows), "chips"), least, most, *(Name(row.chip) for row in ends))
+    cpu, asic, soc = (chips.of_dies(alike(outside, kind)) for kind in ("cpu", "asic", "soc"))
+    dies = (cpu, *_gpus(outside), asic, soc)
+    return Typical(*(_median(rows.ridge_flop_per_byte, "FLOP/B") for rows in dies))
 
 
 def has_own_price(found: pd.DataFrame) -> "pd.Series[bool]":
@@ -197,45 +193,25 @@ def has_own_price(found: pd.DataFrame) -> "pd.Series[bool]":
     return found.price_usd.notna() & ~found.note.str.contains("price is")
 
 
+def has_measured_power(found: pd.DataFrame) -> "pd.Series[bool]":
+    """True for rows with power that somebody measured, not the vendor's limit."""
+    return found.note.str.contains("power is measured")
+
+
 def _costs(outside: pd.DataFrame) -> Costs:
-    rows = chips.headline(outside)
-    watt = rows.power_w.astype(float)
-    rows = rows.assign(
-        flop=rows.peak_flop_per_s / watt,
-        byte=rows.bandwidth_byte_per_s / watt,
-        reading=rows.memory_byte.astype(float) / rows.bandwidth_byte_per_s,
-        price=(rows.price_usd.astype(float) / (rows.bandwidth_byte_per_s / 1e9)).where(has_own_price(rows)),
-    ).set_index("chip", drop=False)
+    vector, matrix = _gpus(outside)
+    rows = chips.headline(outside).set_index("chip", drop=False)
+    reading = rows.memory_byte.astype(float) / rows.bandwidth_byte_per_s
+    price = (rows.price_usd.astype(float) / (rows.bandwidth_byte_per_s / 1e9)).where(has_own_price(rows))
     dies = chips.of_dies(rows)
-
-    def median(column: str, kind: str, unit: str) -> Value:
-        values = dies[dies.chip_kind == kind][column].dropna()
-        return Value(float(values.median()), unit) if len(values) >= FEWEST_DIES else Value(None, unit)
-
-    power, memory, price = (extremes(rows[of], unit, fewest=2) for of, unit in (
-        ("power_w", "W"), ("memory_byte", "B"), ("price", "USD"),
-    ))  # fmt: skip
-    flop = {kind: median("flop", kind, "FLOP/s") for kind in ("cpu", "gpu", "soc")}
-    byte = {kind: median("byte", kind, "B/s") for kind in ("cpu", "gpu", "soc")}
     return Costs(
-        powered=count_of(watt.notna().sum(), "chips"),
-        least_power=power[0],
-        most_power=power[1],
-        flop_cpu=flop["cpu"],
-        flop_gpu=flop["gpu"],
-        flop_gain=ratio(flop["gpu"], flop["cpu"]),
-        flop_soc=flop["soc"],
-        byte_cpu=byte["cpu"],
-        byte_gpu=byte["gpu"],
-        byte_gain=ratio(byte["gpu"], byte["cpu"]),
-        byte_soc=byte["soc"],
-        least_memory=memory[0],
-        most_memory=memory[1],
-        reading_gpu=median("reading", "gpu", "s"),
-        reading_most=extremes(rows.reading, "s", fewest=2)[1],
-        listed=count_of(rows.price.notna().sum(), "chips"),
-        least_price=price[0],
-        most_price=price[1],
+        _median(vector.peak_flop_per_s / vector.power_w, "FLOP/s"),
+        _median(matrix.peak_flop_per_s / matrix.power_w, "FLOP/s"),
+        _median(matrix.bandwidth_byte_per_s / matrix.power_w, "B/s"),
+        _median(reading[dies[dies.chip_kind == "gpu"].chip], "s"),
+        extremes(reading, "s", fewest=2)[1],
+        count_of(price.notna().sum(), "chips"),
+        *extremes(price, "USD", fewest=2),
     )
 
 
@@ -293,16 +269,18 @@ def promised(paper: Paper, machine: Machine) -> tuple[float | None, str]:
     return (None, "") if peak is None or peak.flop_per_s is None else (peak.flop_per_s, peak.arithmetic)
 
 
-def _hand(paper: Paper) -> Hand:
+def _hand(paper: Paper) -> tuple[Hand, str]:
+    """Return facts of the machine at hand, and the factors of its peak."""
     machine = paper.at_hand
     source = source_of(f"machines/{machine.folder if machine else '*'}/roofs.csv", "fp32", "roofs")
     rows = [] if machine is None else list(each(matching(machine.roofs, precision=BASE_PRECISION)))
     if machine is None or not rows:
-        return sourced(replace(missing(Hand), machine=Name(machine.name if machine else None)), source)
-    peak, _ = promised(paper, machine)
+        return sourced(replace(missing(Hand), machine=Name(machine.name if machine else None)), source), ""
+    peak, arithmetic = promised(paper, machine)
     measured = estimated(rows[0], "peak_flop_per_s", "FLOP/s")
     share = replace(ratio(measured, Value(peak, "", peak, peak)), unit="%")
-    return sourced(Hand(Name(machine.name), exact(peak, "FLOP/s"), measured, share), source)
+    facts = Hand(Name(machine.name), exact(peak, "FLOP/s"), measured, share)
+    return sourced(facts, source), arithmetic.partition(";")[0].partition(" = ")[0]
 
 
 def _sparse(found: pd.DataFrame) -> Sparse:
@@ -319,8 +297,8 @@ def _generations(found: pd.DataFrame) -> Generations:
     tensor = found[(found.unit == "tensor") & found.precision.isin(LOWER_PRECISIONS)].drop_duplicates("chip")
     ridges = tensor.set_index("chip").ridge_flop_per_byte
     names = (
-        "NVIDIA V100 SXM2", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "Google TPU v2", "Google TPU7x (Ironwood)",
-        "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
+        "NVIDIA V100 SXM2", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "NVIDIA GeForce RTX 4090",
+        "NVIDIA GeForce RTX 5090",
     )  # fmt: skip
     rates = matching(found, chip="NVIDIA B300 SXM").groupby("precision").peak_flop_per_s.max()
     narrow = rates.get("fp4", float("nan")) / rates.get("fp16", float("nan"))
@@ -330,7 +308,7 @@ def _generations(found: pd.DataFrame) -> Generations:
 def labelled(found: pd.DataFrame) -> pd.DataFrame:
     """Return the chips of the figure and the table, each at its fastest rate of floating point, else of integers.
 
-    ``panel`` is the figure's panel.
+    ``panel`` is the figure's panel, ``short`` the name without vendor and cores, if that tells it from the others.
     """
     floating = chips.headline(found)
     rows = pd.concat([floating, chips.fastest(found[~found.chip.isin(floating.chip)])])
@@ -339,5 +317,8 @@ def labelled(found: pd.DataFrame) -> pd.DataFrame:
         rows = rows[rows.chip.isin(panels)]
     panel = np.where(rows.chip_kind == "soc", SMALL, next(iter(LABELLED)))
     order = {kind: place for place, kind in enumerate(chips.KINDS)}
-    rows = rows.assign(panel=panel, order=rows.chip_kind.map(order))
+    names = [row.chip.removeprefix(f"{row.vendor} ").removeprefix("GeForce ").partition(" (")[0] for row in each(rows)]
+    short = pd.Series(names, rows.index)
+    short = short.mask(short.duplicated(keep=False), rows.chip)
+    rows = rows.assign(panel=panel, order=rows.chip_kind.map(order), short=short)
     return rows.sort_values(["order", "year", "peak_flop_per_s"])

@@ -1,4 +1,4 @@
-"""Figures of chips: their roofs, and their ridge points over the years."""
+"""Figures of chips: their roofs, and their peaks, bandwidths and ridge points over the years."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,25 +10,24 @@ import pandas as pd
 
 from measure.domain.roofs import Roofline
 from report import display
-from report.chapters.chips.facts import LABELLED, labelled
+from report.chapters.chips.facts import LABELLED, SMALL, UNITS, alike, labelled
 from report.charts import theme
 from report.charts.annotations import NAMES, covered, hollow, names, tips
 from report.charts.axes import LinearAxis, LogAxis, by_color, by_shape
 from report.charts.labels import Box, along, text_size
 from report.paper import BASE_PRECISION, Paper, chips
-from report.paper.frames import each
 
 LINES = {
-    "Intel Xeon": (
+    "Xeon": (
         "Intel Xeon E5-2697 v2", "Intel Xeon E5-2699 v4", "Intel Xeon Platinum 8280", "Intel Xeon Platinum 8380",
     ),
-    "NVIDIA, data center": (
+    "V100 to B300": (
         "NVIDIA V100 SXM2", "NVIDIA A100 SXM 40GB", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "NVIDIA B300 SXM",
     ),
-    "NVIDIA GeForce": (
+    "GeForce": (
         "NVIDIA GeForce RTX 2080 Ti", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
     ),
-    "Google TPU": ("Google TPU v2", "Google TPU v3", "Google TPU v4", "Google TPU v5p", "Google TPU7x (Ironwood)"),
+    "TPU": ("Google TPU v2", "Google TPU v3", "Google TPU v4", "Google TPU v5p", "Google TPU7x (Ironwood)"),
 }  # fmt: skip
 """Product lines: the largest chip of each generation, joined by a line."""
 
@@ -41,12 +40,11 @@ TOOLTIP = (
 
 
 def _rows(found: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns for charts of chips; ``short`` is the name without the vendor. Raises Missing for none."""
-    rows = each(display.required(found))
-    short = [row.chip.removeprefix(f"{row.vendor} ").removeprefix("GeForce ").partition(" (")[0] for row in rows]
+    """Return the columns for charts of chips. Raises Missing for none."""
+    display.required(found)
     return pd.DataFrame({
         "chip": found.chip + [" †" if inside else "" for inside in chips.on_chip(found)],
-        "key": found.chip, "short": short, "kind": found.chip_kind.map(chips.KINDS), "year": found.year.astype(int),
+        "key": found.chip, "kind": found.chip_kind.map(chips.KINDS), "year": found.year.astype(int),
         "rate": found.precision + ", " + found.unit + " units",
         "peak": found.peak_flop_per_s, "bandwidth": found.bandwidth_byte_per_s, "ridge": found.ridge_flop_per_byte,
         "unconfirmed": found.verified != "yes",
@@ -58,7 +56,7 @@ def roofs(paper: Paper) -> alt.ConcatChart:
     found = display.required(labelled(paper.chips))
     panels = dict.fromkeys(panel for panel in LABELLED if panel in set(found.panel))
     drawn: dict[str, list[Row]] = {
-        panel: _rows(found[found.panel == panel]).assign(own=False).to_dict("records")  # type: ignore[misc]
+        panel: _rows(part := found[found.panel == panel]).assign(short=part.short, own=False).to_dict("records")  # type: ignore[misc]
         for panel in panels
     }
     machine = paper.at_hand
@@ -68,9 +66,12 @@ def roofs(paper: Paper) -> alt.ConcatChart:
             "unconfirmed": False, "own": True, "peak": roof.peak_flop_per_s, "bandwidth": roof.bandwidth_byte_per_s,
             "ridge": roof.ridge_flop_per_byte,
         }  # fmt: skip
-        # Its peak is among those of the chips next to it
-        nearest = min(panels, key=lambda panel: min(abs(log10(row["peak"] / own["peak"])) for row in drawn[panel]))
+        # A GPU stands with GPUs, a processor with the chips whose peaks are about its own
+        possible = list(panels)[:1] if machine.chip_kind == "gpu" else panels
+        nearest = min(possible, key=lambda panel: min(abs(log10(row["peak"] / own["peak"])) for row in drawn[panel]))
         drawn[nearest].append(own)
+        if nearest == SMALL:  # a server's processor may have no more cores than a laptop's
+            drawn[f"{SMALL}, and the machine at hand"] = drawn.pop(SMALL)
     charts = [_corners(title, rows, len(panels)) for title, rows in drawn.items()]
     description = f"Rooflines of {len(found)} chips: {', '.join(panels)}."
     return alt.concat(*charts, name="chip-roofs", description=description)
@@ -82,7 +83,7 @@ def _corners(title: str, drawn: Sequence[Row], panels: int) -> alt.LayerChart:
     width = theme.plot_width(panels, unit="FLOP/s")
     x = LogAxis(low=min(ridges) / 6, high=max(ridges) * 14, pixels=width, title="operational intensity", unit="FLOP/B")
     y = LogAxis.around(
-        [min(peaks) / 2, 1.2 * max(peaks)], pixels=420, title="attainable rate", unit="FLOP/s", vertical=True
+        [min(peaks) / 2, 1.2 * max(peaks)], pixels=236, title="attainable rate", unit="FLOP/s", vertical=True
     )
     rows = [
         row | {"intensity": at, "attainable": Roofline(row["peak"], row["bandwidth"]).attainable(at)}
@@ -114,7 +115,7 @@ def _corners(title: str, drawn: Sequence[Row], panels: int) -> alt.LayerChart:
 
 
 def _ridge_names(drawn: Sequence[Row], x: LogAxis, y: LogAxis, taken: Sequence[Box]) -> alt.Chart:
-    """Name each ridge point where no line is crossed: over its roof, left of it, under it, or farther along it."""
+    """Name each ridge point where no line is crossed: over its roof, left of it, farther along it, or under it."""
     panel, placed = Box(0, 0, x.pixels, y.pixels), []
     marks = [(x.pixel(row["ridge"]), y.pixel(row["peak"])) for row in drawn]
     boxes = [*taken, *(Box(at - 5, down - 5, at + 5, down + 5) for at, down in marks)]
@@ -123,7 +124,8 @@ def _ridge_names(drawn: Sequence[Row], x: LogAxis, y: LogAxis, taken: Sequence[B
         width, height = text_size(row["short"], theme.LABEL_SIZE)
         aside, lift, far = width / 2 + 8, height / 2 + 1, x.pixels - 4 - width / 2 - at
         along_roof = [(aside + 10 * step, dy) for step in range(1, int((far - aside) / 10)) for dy in (-lift, lift)]
-        for dx, dy in ((aside, -lift), (-aside, -2), (aside, lift), *along_roof):
+        over, under = ([(each, dy) for each, dy in along_roof if dy == side] for side in (-lift, lift))
+        for dx, dy in ((aside, -lift), (-aside, -2), *over, (aside, lift), *under):
             middle, center = at + dx, down + dy
             box = Box(middle - width / 2, center - 4, middle + width / 2, center + 4)  # of its capitals
             if box.inside(panel) and box.clear_of(boxes):
@@ -137,28 +139,39 @@ def _ridge_names(drawn: Sequence[Row], x: LogAxis, y: LogAxis, taken: Sequence[B
 
 
 @display.figure
-def ridges(paper: Paper) -> alt.LayerChart:
+def ridges(paper: Paper) -> alt.ConcatChart:
+    """Draw peaks, bandwidths and ridge points over the years."""
     outside = paper.chips[~chips.on_chip(paper.chips)]
-    of_kinds = [chips.comparable(outside, kind) for kind in chips.KINDS]
-    rows = _rows(pd.concat([rows for rows in of_kinds if len(rows)] or [outside]))
-    ends = {chip for members in LINES.values() for chip in (members[0], members[-1])}
-    ends |= set(rows.sort_values("ridge").key.iloc[[0, -1]])
-    low, high = rows.year.min() - 0.7, rows.year.max() + 1.2
-    x = LinearAxis(low=low, high=high, pixels=theme.plot_width(), title="year", format="d")
-    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=240, title="ridge point (FLOP/B, OP/B)", vertical=True)
-    places = x("year"), y("ridge")
-    color = by_color("kind", theme.CHIP_COLORS)
+    rows = _rows(pd.concat([alike(outside, kind) for kind in UNITS]))
+    rows = rows.assign(tera=rows.peak / 1e12, giga=rows.bandwidth / 1e9)
     of_lines = pd.DataFrame((line, *pair) for line, members in LINES.items() for pair in enumerate(members))
     joined = of_lines.set_axis(["line", "place", "key"], axis=1).merge(rows, on="key")[[*rows, "line", "place"]]
-    lines = alt.Chart(joined).mark_line()
+    panels = (
+        _over_years(rows, joined, field, f"{title} ({unit})")
+        for field, title, unit in (
+            ("tera", "dense peak", "TFLOP/s"), ("giga", "bandwidth", "GB/s"), ("ridge", "ridge point", "FLOP/B"),
+        )
+    )  # fmt: skip
+    years = f"{rows.year.min()} to {rows.year.max()}"
+    description = f"Peaks, bandwidths and ridge points of {len(rows)} chips against their year, {years}."
+    return alt.concat(*panels, name="chip-ridges", description=description)
+
+
+def _over_years(rows: pd.DataFrame, joined: pd.DataFrame, field: str, title: str) -> alt.LayerChart:
+    """Draw a number against the years, with product lines named at their first chip."""
+    low, high = rows.year.min() - 0.7, rows.year.max() + 1.2
+    width = theme.plot_width(3, left=text_size("1000", theme.TICK_SIZE)[0] + 24)
+    x = LinearAxis(low=low, high=high, pixels=width, title="year", format="d", ticks=4)
+    y = LogAxis.around(rows[field], (0.06, 0.08), pixels=150, title=title, vertical=True)
+    places, color = (x("year"), y(field)), by_color("kind", theme.CHIP_COLORS)
     order = alt.Order("place:Q")  # two of one year have an order too
-    lines = lines.encode(*places, color=color, detail=alt.Detail("line:N"), order=order)
-    points = alt.Chart(rows).mark_point(size=26)
+    lines = alt.Chart(joined).mark_line().encode(*places, color=color, detail=alt.Detail("line:N"), order=order)
+    points = alt.Chart(rows).mark_point(size=22)
     points = points.encode(*places, color=color, shape=by_shape("kind", theme.CHIP_SHAPES))
     taken = [box for _, line in joined.groupby("line") for box in covered(line, *places)]
-    named = rows.assign(name=rows.short.where(rows.key.isin(ends), ""))
+    first = joined[joined.place == joined.groupby("line").place.transform("min")].set_index("key").line
+    named = rows.assign(name=rows.key.map(first).fillna(""))
     return alt.layer(
         lines, *hollow(tips(points, *TOOLTIP), "unconfirmed"), *names(named, "name", *places, taken),
-        width=x.pixels, height=y.pixels, name="chip-ridges",
-        description=f"Ridge points of {len(rows)} chips against their year, {rows.year.min()} to {rows.year.max()}.",
+        width=x.pixels, height=y.pixels,
     )  # fmt: skip

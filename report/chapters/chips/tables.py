@@ -8,7 +8,7 @@ import pandas as pd
 
 from measure.domain.values import SPACE, significant
 from report import display
-from report.chapters.chips.facts import has_own_price, labelled, promised
+from report.chapters.chips.facts import has_measured_power, has_own_price, labelled, promised
 from report.markdown import escape, rate_unit, si
 from report.markdown_table import NONE, cited, known, markdown_table
 from report.paper import BASE_PRECISION, Paper, chips
@@ -26,13 +26,22 @@ def _bandwidth(row: Any, inside: bool) -> str:
     return si(row.bandwidth_byte_per_s, "B/s") + (f"{SPACE}†" if inside else "")
 
 
-def _memory(row: Any) -> str:
-    return known(row.memory_byte, si, "B")
+def _power(text: str, is_measured: bool) -> str:
+    """Mark power that somebody measured; the vendor's limit has no mark."""
+    return text + (f"{SPACE}‡" if is_measured else "")
 
 
-def _power(row: Any) -> str:
-    """Return the vendor's limit; a dagger for power that somebody measured."""
-    return known(row.power_w, si, "W") + (f"{SPACE}‡" if "power is measured" in row.note else "")
+def _in(unit: float, number: Any) -> str:
+    """Return a number in a unit that the head of its column names."""
+    return known(number, lambda found: f"{float(significant(found / unit)):,g}")
+
+
+def _memory(number: Any) -> str:
+    """Return a memory as its vendor prints it: some in GiB, most in GB, which a driver may count as GiB too."""
+    if pd.isna(number):
+        return NONE
+    unit, size = ("GB", 1e9) if number % 2**30 or number % 1e9 == 0 else ("GiB", 2**30)
+    return f"{_in(size, number)}{SPACE}{unit}"
 
 
 def _price(row: Any, own: bool) -> str:
@@ -73,18 +82,18 @@ def peaks(paper: Paper) -> str:
 @display.table
 def labelled_chips(paper: Paper) -> str:
     found = display.required(labelled(paper.chips))
-    short = found.chip.str.partition(" (")[0]  # without its cores, if that tells it from the others
-    found = found.assign(name=short.mask(short.duplicated(keep=False), found.chip))
     rows = [
         [
-            escape(row.name), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
-            si(row.peak_flop_per_s, rate_unit(row.precision)), _bandwidth(row, inside),
-            significant(row.ridge_flop_per_byte), _memory(row), _power(row), _price(row, own),
-            cited(row.source.partition(";")[0]),
+            escape(row.short), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
+            _in(1e12, row.peak_flop_per_s), _in(1e9, row.bandwidth_byte_per_s) + (f"{SPACE}†" if inside else ""),
+            significant(row.ridge_flop_per_byte), _memory(row.memory_byte),
+            _power(_in(1, row.power_w), measured), _price(row, own), cited(row.source.partition(";")[0]),
         ]
-        for row, inside, own in zip(each(found), chips.on_chip(found), has_own_price(found), strict=True)
+        for row, inside, measured, own in zip(
+            each(found), chips.on_chip(found), has_measured_power(found), has_own_price(found), strict=True
+        )
     ]  # fmt: skip
-    header = "Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Memory > | Power > | USD > | Source"
+    header = "Chip | Kind | Year | Rate | TFLOP/s > | GB/s > | FLOP/B > | Memory > | W > | USD > | Source"
     return markdown_table(header, rows)
 
 
@@ -97,11 +106,12 @@ def rates(paper: Paper) -> str:
             escape(row.chip), f"{row.year:.0f}", _marked(row, f"{row.precision}{SPACE}{row.unit}"),
             si(row.peak_flop_per_s, rate_unit(row.precision)),
             known(row.sparse_peak_flop_per_s, si, rate_unit(row.precision)), _bandwidth(row, inside),
-            significant(row.ridge_flop_per_byte), _memory(row), _power(row), _price(row, own),
-            _derived(row.derivation) or NONE, "" if again else cited(row.source),
+            significant(row.ridge_flop_per_byte), _memory(row.memory_byte),
+            _power(known(row.power_w, si, "W"), measured), _price(row, own), _derived(row.derivation) or NONE,
+            "" if again else cited(row.source),
         ]
-        for row, inside, own, again in zip(
-            each(found), chips.on_chip(found), has_own_price(found), repeated, strict=True
+        for row, inside, measured, own, again in zip(
+            each(found), chips.on_chip(found), has_measured_power(found), has_own_price(found), repeated, strict=True
         )
     ]  # fmt: skip
     rates = "Rate | Dense > | Sparse > | Bandwidth > | Ridge >"

@@ -1,5 +1,7 @@
 """Our counts of multiply-adds, and other programs', against the counts that torchvision publishes."""
 
+from collections.abc import Iterable
+
 import pandas as pd
 
 from measure.domain.workload_records import OURS
@@ -17,7 +19,7 @@ class Ours(Facts):
 
 
 class Others(Facts):
-    programs: Value  #: other programs compared
+    programs: Value  #: other programs compared, each once whatever its modes
     best: Name  #: the program that is right most often, within 1 %
     best_right: Value  #: models that it gets right
     worst: Name  #: the program that is right least often
@@ -26,7 +28,7 @@ class Others(Facts):
 
 class Cases(Facts):
     networks: Value  #: small networks with a count by hand
-    programs: Value  #: other programs that counted them
+    programs: Value  #: other programs that counted them, each once whatever its modes
     ours: Value  #: networks that we get right, to the last FLOP
     best: Name  #: the other program that is right most often
     best_right: Value  #: networks that it gets right
@@ -43,6 +45,7 @@ class Counting(Facts):
     others: Others
     cases: Cases
     suites: Suites
+    has_modes: bool  #: ptflops is compared in both of its modes
 
 
 NAMES = {
@@ -59,8 +62,16 @@ TOLERANCE = 0.01  # a deviation from the published count that is called right
 FUSED = "Fused attention"  # the small network of attention alone
 
 
+MODES = {"ptflops-aten", "ptflops-pytorch"}  # two modes of one program
+
+
 def program_name(program: str) -> str:
     return NAMES.get(program, program)
+
+
+def number_of(programs: Iterable[str]) -> int:
+    """Return the number of programs, all modes of one counted once."""
+    return len({"ptflops" if each in MODES else each for each in programs})
 
 
 def with_deviations(results: pd.DataFrame) -> pd.DataFrame:
@@ -88,7 +99,8 @@ def scores(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def of(paper: Paper) -> Counting:
-    return Counting(*_of_networks(paper), _of_cases(paper), _of_suites(paper))
+    has_modes = set(paper.counting_programs.program[paper.counting_programs.status == "ok"]) >= MODES
+    return Counting(*_of_networks(paper), _of_cases(paper), _of_suites(paper), has_modes)
 
 
 def _of_networks(paper: Paper) -> tuple[Ours, Others]:
@@ -102,7 +114,7 @@ def _of_networks(paper: Paper) -> tuple[Ours, Others]:
     scores_of_ours = Ours(count_of(ours.models, "models"), count_of(ours.equal), same, exact(ours.count_s, "s"))
     worst, best = extremes(others, "right")
     compared = Others(
-        count_of(len(others), "programs"), Name(program_name(best.program)), count_of(best.right),
+        count_of(number_of(others.program), "programs"), Name(program_name(best.program)), count_of(best.right),
         Name(program_name(worst.program)), count_of(worst.right),
     )  # fmt: skip
     return sourced(scores_of_ours, source), sourced(compared, source)
@@ -118,7 +130,7 @@ def _of_cases(paper: Paper) -> Cases:
         return sourced(missing(Cases), source)
     attention = matching(rows, case=FUSED)
     found = Cases(
-        count_of(rows.case.nunique(), "networks"), count_of(len(others), "programs"),
+        count_of(rows.case.nunique(), "networks"), count_of(number_of(others.index), "programs"),
         count_of(right[OURS], "networks"),
         Name(program_name(str(others.idxmax()))), count_of(others.max(), "networks"),
         count_of((attention.forward_flop == attention.right_flop).sum() - 1, "programs"),

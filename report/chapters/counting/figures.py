@@ -13,7 +13,7 @@ from report.charts.axes import Categories, LinearAxis, by_color, by_shape
 from report.paper import Paper
 
 TICKS = (-100, -10, -1, 0, 1, 10, 100)
-ROW = 36  # pixels of a program: each family has a line of its own
+ROW = 26  # pixels of a program: each family has a line of its own
 
 
 class SymlogAxis(LinearAxis):
@@ -36,11 +36,13 @@ def deviations(paper: Paper) -> alt.LayerChart:
     palette = theme.colors(sorted(set(rows.family)))
     y = Categories.steps(rows.program, ROW, padding=0.3)
     low, high = 1.6 * min(-2.0, rows.off.min()), 1.4 * max(2.0, rows.off.max())
-    x = SymlogAxis(low=low, high=high, pixels=theme.plot_width(left=y.room), title="deviation (%)")
+    x = SymlogAxis(
+        low=low, high=high, pixels=theme.plot_width(left=y.room, figure=theme.TEXT_WIDTH), title="deviation (%)"
+    )
     tolerance = pd.DataFrame({"low": [-100 * TOLERANCE], "high": [100 * TOLERANCE]})
     families = alt.YOffset("family:N").scale(domain=[*palette])
     looks = {"color": by_color("family", palette), "shape": by_shape("family", theme.shapes(palette))}
-    points = alt.Chart(rows).mark_point(size=26).encode(x("off"), y("program"), yOffset=families, **looks)
+    points = alt.Chart(rows).mark_point(size=20).encode(x("off"), y("program"), yOffset=families, **looks)
     right = scores(found)
     description = f"Deviations from the published counts of {rows.model.nunique()} networks. Right within 1 %: "
     best = ", ".join(f"{program_name(str(row.program))} {row.right}" for row in right.itertuples())

@@ -33,15 +33,12 @@ class ImageJoules(Facts):
 
     precision: Name  #: The precision.
     networks: Value  #: Networks whose energy is known in the batch.
-    single_least: Value  #: The least energy of an image alone, with its network.
-    single_most: Value  #: The greatest energy of an image alone, with its network.
     least: Value  #: The least energy of an image in the batch, with its network.
     most: Value  #: The greatest energy of an image in the batch, with its network.
     batched_least: Value  #: The least ratio of an image's energy alone and in the batch, with its network.
     batched_most: Value  #: The greatest ratio of an image's energy alone and in the batch, with its network.
     constant_single: Value  #: Share of the constant power in the fitted energy of an image alone.
     constant: Value  #: Share of the constant power in the fitted energy of an image in the batch.
-    bytes: Value  #: Share of the bytes between layers in the fitted energy of an image in the batch.
 
 
 class Saved(Facts):
@@ -62,20 +59,16 @@ class JoulePuzzle(Facts):
     heavy: Name  #: The network with more arithmetic.
     light_j: Value  #: Energy of an image in the light network.
     heavy_j: Value  #: Energy of an image in the heavy network.
-    energy: Value  #: The light network's energy over the heavy network's.
     flop: Value  #: The light network's FLOP over the heavy network's.
 
 
 class EnergyFit(Facts):
     """The energy of cells in eager mode by their FLOP, their bytes between layers and their time."""
 
-    precision: Name  #: The precision of the cells.
     cells: Value  #: Cells of inference and training behind the fit.
-    networks: Value  #: Networks behind the fit.
     flop: Value  #: Energy of a FLOP.
     byte: Value  #: Energy of a byte between layers, with everything that moves it.
     constant: Value  #: The power that flows whatever runs.
-    balance: Value  #: FLOP that cost as much as a byte.
     low: Value  #: Measured over fitted energy: one cell in twenty is lower.
     high: Value  #: Measured over fitted energy: one cell in twenty is higher.
     unseen_low: Value  #: The lower end for networks that the fit left out.
@@ -88,9 +81,7 @@ class KernelJoules(Facts):
 
     idle: Value  #: Power while nothing runs.
     base: Value  #: Energy of a FLOP at fp32.
-    lower: Value  #: Energy of a FLOP at the lower precision.
     byte: Value  #: Energy of a byte from memory.
-    cached: Value  #: Energy of a byte from the largest cache.
 
 
 class TokenJoules(Facts):
@@ -106,8 +97,8 @@ class Energy(Facts):
     device: Name  #: The GPU with the most cells whose energy is known.
     limit: Value  #: Its power limit.
     batch: Value  #: The batch: of the sizes above 1, the one with the most cells whose energy is known.
+    base: Name  #: The precision that the lower one is compared with.
     images: ImageJoules  # at the lower precision
-    base: ImageJoules  # at fp32
     saved: Saved
     puzzle: JoulePuzzle
     fit: EnergyFit  # at the lower precision
@@ -115,7 +106,13 @@ class Energy(Facts):
     kernels: KernelJoules
     tokens: TokenJoules
     fitted: bool  #: The prices of FLOP, bytes and time were fitted
-    byte_exceeds: bool  #: At the price of a network's bytes, a stream at full bandwidth would exceed the power limit
+    flop_is_free: bool  #: At the lower precision, the interval of the price of a FLOP begins at 0
+    byte_exceeds: (
+        bool  #: At the lower precision's price of bytes, a stream at full bandwidth would exceed the power limit
+    )
+    single_lasts: (
+        bool  #: Each network whose image alone takes more energy at the lower precision also takes longer there
+    )
 
 
 @cache
@@ -201,10 +198,10 @@ def fitted(machine: Machine, precision: str) -> FittedEnergy | None:
 
 def efficiencies(machine: Machine) -> pd.DataFrame:
     """Return one row per cell of one image or of the batch: ``flop_per_j`` and the ``intensity`` layer by layer."""
-    rows = images(machine)
+    rows, usual = images(machine), usual_batch(machine)
     rows = rows.assign(
         name=rows.model.map(model_name), intensity=rows.flop / rows.byte, flop_per_j=rows.flop / rows.energy_j,
-        inputs=rows.batch.map({ALONE: "one image", usual_batch(machine): "a batch"}),
+        inputs=rows.batch.map({usual: f"batch of {usual}", ALONE: "one image"}),
     )  # fmt: skip
     return rows.dropna(subset="inputs")
 
@@ -226,11 +223,12 @@ def of(paper: Paper) -> Energy:
     limit_w = machine.environment.power_limit_w or printed.max()
     fit, fit_base = fit_of(machine, lower), fit_of(machine, BASE_PRECISION)
     facts = Energy(
-        Name(machine.name), exact(limit_w, "W"), exact(usual_batch(machine)), _images(machine, lower),
-        _images(machine, BASE_PRECISION), _saved(machine), _puzzle(machine), fit, fit_base, _kernels(machine),
-        _tokens(machine),
+        Name(machine.name), exact(limit_w, "W"), exact(usual_batch(machine)), Name(BASE_PRECISION),
+        _images(machine, lower), _saved(machine), _puzzle(machine), fit, fit_base, _kernels(machine), _tokens(machine),
         fitted=not (fit.constant.is_missing and fit_base.constant.is_missing),
-        byte_exceeds=bool((fit_base.at_bandwidth.low or 0) > limit_w),
+        flop_is_free=fit.flop.low == 0,
+        byte_exceeds=bool((fit.at_bandwidth.low or 0) > limit_w),
+        single_lasts=_single_lasts(machine),
     )  # fmt: skip
     values = facts.images.least, facts.fit.cells, facts.fit_base.cells, facts.kernels.idle, facts.tokens.large
     if all(value.is_missing for value in values):  # a name alone is no section
@@ -243,14 +241,11 @@ def _images(machine: Machine, precision: str) -> ImageJoules:
     single, large = images(machine, precision, ALONE), images(machine, precision, usual)
     if usual is None or large.empty:
         return missing(ImageJoules)
-    shares = [Value(None, "%")] * 3
+    shares = [Value(None, "%")] * 2
     if fit := fitted(machine, precision):
-        alone, together = fit.parts(single), fit.parts(large)
-        shares = [median_of(each, "%") for each in (alone.time_s, together.time_s, together.byte)]
-    ends = [_ends(_joules(single), "J"), _ends(_joules(large), "J"), _ends(_joules(single) / _joules(large))]
-    return ImageJoules(
-        Name(precision), count_of(len(large), "networks"), *(value for pair in ends for value in pair), *shares
-    )  # fmt: skip
+        shares = [median_of(fit.parts(rows).time_s, "%") for rows in (single, large)]
+    ends = *_ends(_joules(large), "J"), *_ends(_joules(single) / _joules(large))
+    return ImageJoules(Name(precision), count_of(len(large), "networks"), *ends, *shares)
 
 
 def _joules(rows: pd.DataFrame) -> pd.Series:
@@ -282,6 +277,15 @@ def _saved(machine: Machine) -> Saved:
     )  # fmt: skip
 
 
+def _single_lasts(machine: Machine) -> bool:
+    base, lower = (
+        images(machine, precision, ALONE).set_index("model") for precision in (BASE_PRECISION, machine.lower_precision)
+    )
+    more = (lower.input_j > base.input_j.reindex(lower.index)).to_numpy()
+    longer = (lower.time_s > base.time_s.reindex(lower.index)).to_numpy()
+    return bool(more.any() and longer[more].all())
+
+
 def _puzzle(machine: Machine) -> JoulePuzzle:
     usual = usual_batch(machine)
     rows = images(machine, machine.lower_precision, usual).set_index("model")
@@ -290,7 +294,7 @@ def _puzzle(machine: Machine) -> JoulePuzzle:
     light, heavy = (rows.loc[model] for model in STORY)
     return JoulePuzzle(
         Name(model_name(STORY[0])), Name(model_name(STORY[1])), exact(light.input_j, "J"), exact(heavy.input_j, "J"),
-        exact(light.input_j / heavy.input_j), exact(light.flop / heavy.flop),
+        exact(light.flop / heavy.flop, "%"),
     )  # fmt: skip
 
 
@@ -299,7 +303,6 @@ def fit_of(machine: Machine, precision: str) -> EnergyFit:
     if fit is None:
         return missing(EnergyFit)
     networks, of_draws = fit.rows.model.nunique(), fit.draws.T
-    balances = np.divide(of_draws[1], of_draws[0], out=np.full(len(fit.draws), np.inf), where=of_draws[0] > 0)
     bandwidth = roof.bandwidth_byte_per_s if roof else nan
 
     def value(number: float | None, draws: Numbers, unit: str) -> Value:
@@ -313,9 +316,8 @@ def fit_of(machine: Machine, precision: str) -> EnergyFit:
         for end in np.quantile(ratios, [0.05, 0.95])
     )
     return EnergyFit(
-        Name(precision), count_of(len(fit.rows), "cells"), count_of(networks, "networks"),
-        value(flop, of_draws[0], "J/FLOP"), value(byte, of_draws[1], "J/B"), value(constant, of_draws[2], "W"),
-        value(fit.roof.balance_flop_per_byte if flop else None, balances, "FLOP/B"), low, high, unseen_low, unseen_high,
+        count_of(len(fit.rows), "cells"), value(flop, of_draws[0], "J/FLOP"), value(byte, of_draws[1], "J/B"),
+        value(constant, of_draws[2], "W"), low, high, unseen_low, unseen_high,
         value(constant + byte * bandwidth, of_draws[2] + of_draws[1] * bandwidth, "W"),
     )  # fmt: skip
 
@@ -337,12 +339,10 @@ def _kernels(machine: Machine) -> KernelJoules:
         return exact((row.energy_j - idle_w * row.latency_s) / row[work], unit)
 
     peaks, streams = sustained(rows, PEAK_KERNELS), sustained(rows, STREAM_ARRAYS)
-    levels = [streams[streams["size"].between(each.first_byte, each.last_byte)] for each in machine.levels[:-3:-1]]
-    facts = KernelJoules(
-        exact(idle_w, "W"),
-        *(price(matching(peaks, precision=of), "flop", "J/FLOP") for of in (BASE_PRECISION, machine.lower_precision)),
-        *(price(each, "byte", "J/B") for each in (*levels, streams[:0], streams[:0])[:2]),
-    )  # fmt: skip
+    sizes = [(each.first_byte, each.last_byte) for each in machine.levels[-1:]]  # of the memory
+    far = streams[streams["size"].between(*sizes[0])] if sizes else streams[:0]
+    base = price(matching(peaks, precision=BASE_PRECISION), "flop", "J/FLOP")
+    facts = KernelJoules(exact(idle_w, "W"), base, price(far, "byte", "J/B"))
     return sourced(facts, source)
 
 

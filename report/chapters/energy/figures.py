@@ -19,16 +19,19 @@ def efficiency(paper: Paper) -> alt.ConcatChart:
     """Draw the FLOP that a joule buys against FLOP per byte, of networks and by the fit at the roof's speed."""
     machine = display.required(next(iter(energy.machines_with_energy(paper)), None), gpu_command())
     rows = display.required(energy.efficiencies(machine), gpu_command())
-    about: dict[str, Any] = {"title": "intensity layer by layer", "unit": "FLOP/B"}
-    x = LogAxis.around(rows.intensity, (0.08, 0.08), pixels=theme.plot_width(2, unit="FLOP/J"), **about)
+    about: dict[str, Any] = {"title": "FLOP/B layer by layer"}
+    x = LogAxis.around(
+        rows.intensity, (0.08, 0.08), pixels=theme.plot_width(2, unit="FLOP/J", figure=theme.TEXT_WIDTH), **about
+    )
     along = pd.Series([x.value(pixel) for pixel in range(0, int(x.pixels) + 1, 4)])
     arches = {each: energy.arch(machine, each, along) for each in (BASE_PRECISION, machine.lower_precision)}
     drawn = {precision: line for precision, line in arches.items() if line is not None}
     values = pd.concat(
         [rows.flop_per_j, *(line.flop_per_j for line in display.required(drawn, gpu_command()).values())]
     )
-    y = LogAxis.around(values, pixels=170, title="FLOP for a joule", unit="FLOP/J", vertical=True)
-    palette, places = {"one image": theme.SKY, "a batch": theme.BLUE}, (x("intensity"), y("flop_per_j"))
+    large = set(rows.inputs) - {"one image"}
+    y = LogAxis.around(values, pixels=120, title="FLOP for a joule", unit="FLOP/J", vertical=True)
+    palette, places = {"one image": theme.SKY} | dict.fromkeys(large, theme.BLUE), (x("intensity"), y("flop_per_j"))
     looks: Any = {"color": by_color("inputs", palette), "shape": by_shape("inputs", theme.shapes(palette))}
     tooltip = [
         ("name", "network", ""), ("batch", "batch size", "d"), ("intensity", "intensity", "FLOP/B"),

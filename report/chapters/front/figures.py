@@ -24,7 +24,8 @@ def overview(paper: Paper) -> alt.ConcatChart:
     if best:
         rows = best.of_usual_size
         rows = rows.assign(intensity=rows.flop / rows.layers_byte)
-        title = f"{short_name(best.device)}, {best.computed}, timed by {published.timed_by(rows)}"
+        batch = f"{'median ' if rows.batch.nunique() > 1 else ''}batch {rows.batch.median():g}"
+        title = f"{short_name(best.device)}, {best.computed}, {batch}, timed by {published.timed_by(rows)}"
         panels.append(_panel(rows, best.roof, title))
     roof_here = machine.roof(BASE_PRECISION) if machine else None
     if machine and roof_here:
@@ -42,12 +43,17 @@ def overview(paper: Paper) -> alt.ConcatChart:
 def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> alt.LayerChart:
     rows = rows[["flop_per_s", "intensity"]].assign(name=rows.model.map(network_name))
     reach = [*rows.intensity, 8 * rows.intensity.max()]
-    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 165, reach, rows.flop_per_s)
+    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 150, reach, rows.flop_per_s)
     is_named, places = rows.name.isin(NAMED), ("intensity", "flop_per_s")
     color = by_color("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS, legend=None)
+    names = plane.names(rows[is_named], "name", *places, 60)
+    halo = names[-1].copy()  # clears the cloud of points behind the names
+    halo.mark = alt.MarkDef(**names[-1].mark.to_dict() | {"stroke": theme.PAPER, "strokeWidth": 3, "opacity": 0.9})
     return plane.chart(
         plane.place(alt.Chart(rows[~is_named]).mark_point(color=theme.GREY, size=14, opacity=0.4), *places),
         plane.place(alt.Chart(rows[is_named]).mark_point(size=60).encode(color=color), *places),
-        *plane.names(rows[is_named], "name", *places, 60),
+        *names[:-1],
+        halo,
+        names[-1],
         title=title,
     )

@@ -12,7 +12,7 @@ from report.facts import Facts, missing, source_of, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import each, matching
-from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, ratio
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, ratio
 
 FEW = 8  # the most networks that a sentence names
 
@@ -25,13 +25,12 @@ class HereRoofs(Facts):
 
 
 class HereBound(Facts):
-    """The networks measured in eager mode at the batch size that most of them have."""
+    """The networks measured in eager mode, at the largest batch size that most of them have."""
 
-    batch: Value  #: That batch size, the smallest of equals.
+    batch: Value  #: That batch size.
     networks: Value  #: The networks measured at that batch size.
     whole: Value  #: Networks below the ridge point by compulsory bytes.
     layers: Value  #: Networks below the ridge point by the bytes between layers.
-    names: Name  #: The networks below the ridge point by the bytes between layers, if they are few.
 
 
 class HerePair(Facts):
@@ -47,12 +46,21 @@ class HerePair(Facts):
     time: Value  #: Time of the light network over the heavy one's.
 
 
+class HereShares(Facts):
+    least: Value  #: The smallest share of a network's time that its layer-by-layer bound is, with its network.
+    most: Value  #: The largest such share, with its network.
+
+
 class Here(Facts):
     machine: Name  #: The reader's machine.
     roofs: HereRoofs
     bound: HereBound
+    names: Name  #: The networks below the ridge point by the bytes between layers, if they are few.
+    shares: HereShares
     pair: HerePair
-    farthest: Value  #: The smallest share of its time that a network's layer-by-layer bound is, with its network.
+    has_several: bool  #: More than one network was timed at that batch size
+    some_whole: bool  #: Some are below the ridge point by compulsory bytes, or that is unknown
+    some_layers: bool  #: Some are below the ridge point by the bytes between layers, or that is unknown
 
 
 def of(paper: Paper) -> Here:
@@ -60,15 +68,21 @@ def of(paper: Paper) -> Here:
     if machine is None or not paper.is_readers:
         return sourced(missing(Here), Source("machines/*/samples.csv", "of a reader's machine"))
     place = f"machines/{machine.folder}"
-    cells = _timed(machine)
-    quiet = _timed(machine.undisturbed)
+    cells, quiet = _timed(machine), _timed(machine.undisturbed)
+    at_batch, roof = _at_one_batch(cells), machine.roof(BASE_PRECISION)
+    bound, has_several = _bound(at_batch, roof), len(at_batch) > 1
+    shares = _shares(quiet[quiet.batch.isin(at_batch.batch)])
     timed = source_of(f"{place}/samples.csv", "inference, eager, fp32", "inference")
     return Here(
         Name(machine.name, Source(f"{place}/machine.csv", "newest environment", measure_command())),
         sourced(_roofs(machine, cells), source_of(f"{place}/roofs.csv", "fp32", "roofs")),
-        sourced(_bound(_at_one_batch(cells), machine.roof(BASE_PRECISION)), timed),
+        sourced(bound, timed),
+        _names(at_batch, roof),
+        sourced(HereShares(*extremes(shares, "%", fewest=2 if has_several else 1)), timed),
         sourced(_pair(quiet), Source(timed.table, timed.rows)),  # measuring may find no pair
-        sourced(_farthest(_at_one_batch(quiet)), timed),
+        has_several=has_several,
+        some_whole=bound.whole.number != 0,
+        some_layers=bound.layers.number != 0,
     )
 
 
@@ -77,9 +91,9 @@ def _timed(machine: Machine) -> pd.DataFrame:
 
 
 def _at_one_batch(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells at the batch size with most networks, the smallest of equals."""
+    """Return the cells at the batch size with most networks, the largest of equals."""
     sizes = cells.groupby("batch").model.nunique()
-    return cells[cells.batch == sizes.idxmax()] if len(sizes) else cells
+    return cells[cells.batch == sizes[sizes == sizes.max()].index.max()]
 
 
 def _roofs(machine: Machine, cells: pd.DataFrame) -> HereRoofs:
@@ -98,15 +112,18 @@ def _bound(cells: pd.DataFrame, roof: Roofline | None) -> HereBound:
         return missing(HereBound)
     counts = exact(int(cells.batch.iloc[0])), count_of(len(cells), "networks")
     if roof is None:
-        return HereBound(*counts, NOTHING, NOTHING, Name(None))
-    whole, layers = (
-        cells[cells[column] < roof.ridge_flop_per_byte] for column in ("compulsory_intensity", "traffic_intensity")
-    )
-    names = ", ".join(sorted(map(model_name, layers.model)))
-    return HereBound(
-        *counts, count_of(len(whole), "networks"), count_of(len(layers), "networks"),
-        Name(names if 0 < len(layers) <= FEW else None),
-    )  # fmt: skip
+        return HereBound(*counts, NOTHING, NOTHING)
+    whole, layers = (_below(roof, cells, column) for column in ("compulsory_intensity", "traffic_intensity"))
+    return HereBound(*counts, count_of(len(whole), "networks"), count_of(len(layers), "networks"))
+
+
+def _names(cells: pd.DataFrame, roof: Roofline | None) -> Name:
+    names = [] if roof is None else sorted(map(model_name, _below(roof, cells, "traffic_intensity").model))
+    return Name(", ".join(names) if 0 < len(names) <= FEW else None)
+
+
+def _below(roof: Roofline, cells: pd.DataFrame, column: str) -> pd.DataFrame:
+    return cells[cells[column] < roof.ridge_flop_per_byte]
 
 
 def _pair(cells: pd.DataFrame) -> HerePair:
@@ -130,7 +147,7 @@ def _pair(cells: pd.DataFrame) -> HerePair:
     return HerePair(exact(int(light.batch)), *names, exact(heavy.forward_flop / light.forward_flop), times)
 
 
-def _farthest(cells: pd.DataFrame) -> Value:
-    shares = cells.assign(share=cells.operator_bound_s / cells.latency_s).dropna(subset="share")
-    row = next(each(shares.sort_values("share")), None)
-    return Value(None, "%") if row is None else exact(float(row.share), "%", model_name(row.model))
+def _shares(cells: pd.DataFrame) -> "pd.Series[float]":
+    """Return the share of each network's time that its layer-by-layer bound is, by its name."""
+    shares = cells.operator_bound_s / cells.latency_s
+    return shares.set_axis(cells.model.map(model_name)).dropna()

@@ -1,7 +1,5 @@
 """The numbers of the chapter on latency."""
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -11,15 +9,17 @@ from report.chapters.latency.timed import (
     common_batches,
     equal_flop,
     has_intervals,
+    ranked_devices,
+    throughput,
     timed_elsewhere,
     timed_gpu,
     timed_here,
 )
 from report.facts import Facts, missing, sourced
-from report.paper import Paper, published
+from report.paper import BASE_PRECISION, Paper, published
 from report.paper.frames import each, matching
 from report.paper.published import ALIKE_FLOP
-from report.stats.correlations import fit_power_law, rank_correlation, spearman
+from report.stats.correlations import fit_power_law, interval, rank_correlation, spearman, weights
 from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
 
 DEADLINE_S, FAMILY = 1.0, 8
@@ -40,21 +40,33 @@ class Ranking(Facts):
     layers: Value  #: Spearman's rho of the layer-by-layer bound and time.
     doubling: Value  #: Factor of time for twice the FLOP, by the trend.
     typical_factor: Value  #: Median factor between a network's time and the trend over FLOP.
-    layers_doubling: Value  #: Factor of time for twice the layer-by-layer bound, by the trend.
-    layers_factor: Value  #: Median factor between a time and the trend over the layer-by-layer bound.
 
 
 def rank(rows: pd.DataFrame) -> Ranking:
     """Rank these rows by time per input with each predictor; resamples draw networks."""
-    rho = (
+    flop, parameters, layers = (
         rank_correlation(rows[column].astype(float), rows.input_s, rows.model)
         for column in ("flop", "parameters", "layers_s")
     )
-    trends = []
-    for column in ("flop", "layers_s"):
-        law = fit_power_law(rows[column].astype(float), rows.input_s, rows.model)
-        trends += [law.growth(2), law.typical_factor] if law else [NOTHING, NOTHING]
-    return Ranking(count_of(rows.model.nunique(), "networks"), *rho, *trends)
+    law = fit_power_law(rows.flop, rows.input_s, rows.model)
+    return Ranking(
+        count_of(rows.model.nunique(), "networks"),
+        flop,
+        parameters,
+        layers,
+        law.growth(2) if law else NOTHING,
+        law.typical_factor if law else NOTHING,
+    )
+
+
+def lead(rows: pd.DataFrame) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of the bound's rank correlation with time minus that of FLOP, over the same networks."""
+    rows = rows.dropna(subset="layers_s")
+    drawn = weights(tuple(rows.model))
+    bound, flop = (
+        spearman(rows[column].to_numpy(float), rows.input_s.to_numpy(float), drawn) for column in ("layers_s", "flop")
+    )
+    return interval(bound - flop, rows.model.nunique())
 
 
 class LatencyHere(Facts):
@@ -79,31 +91,37 @@ class GpuBatching(Facts):
 
 
 class LatencyGpu(Facts):
-    """The reader's GPU at its largest batch size in the figures, or the published GPU."""
+    """The reader's GPU at its largest batch size in the figures."""
 
     name: Name  #: The GPU.
-    precision: Name  #: Precision of the GPU's products.
     ranking: Ranking
-    small: Value  #: Rank correlation of time and FLOP at the smallest batch size of the reader's GPU.
+    small: Value  #: Rank correlation of time and FLOP at the smallest batch size.
     batching: GpuBatching
 
 
-class TimedPair(Facts):
-    """The networks timed on both the reader's processor and GPU, at one batch size."""
+class LatencyBoth(Facts):
+    """The networks timed on both the reader's processor and GPU, at their smallest common batch size."""
 
     batch: Value  #: Batch size.
-    networks: Value  #: Networks timed on both.
-    rho: Value  #: Spearman's rho of the times on the two devices.
     least: Value  #: Least factor between the processor's time and the GPU's, with the network.
     most: Value  #: Largest factor between the processor's time and the GPU's, with the network.
 
 
-class LatencyBoth(Facts):
-    """The reader's processor and GPU at their smallest, middle and largest common batch sizes."""
+class Agreement(Facts):
+    """How alike a processor and a GPU order the networks timed on both, at one batch size."""
 
-    small: TimedPair
-    middle: TimedPair
-    large: TimedPair
+    batch: Value  #: Batch size.
+    networks: Value  #: Networks timed on both.
+    rho: Value  #: Spearman's rho of the times on the two devices.
+
+
+class Orders(Facts):
+    """The processor and the GPU of the matrix at their smallest and middle common batch sizes."""
+
+    processor: Name  #: The processor, the reader's own if it shares enough networks with the GPU.
+    gpu: Name  #: The GPU.
+    small: Agreement
+    middle: Agreement
 
 
 class LatencyBatching(Facts):
@@ -174,46 +192,88 @@ class Latency(Facts):
     here: LatencyHere
     gpu: LatencyGpu
     both: LatencyBoth
+    orders: Orders
     batching: LatencyBatching
     equal: Equal
     advice: LatencyAdvice
-    exception: Name  #: A device measured here whose large batches FLOP rank better than the layer-by-layer bound.
+    exception: Name  #: A device whose large batches FLOP rank better than the layer-by-layer bound, beyond doubt.
     deadline: Deadline
     reference: LatencyReference
     own_gpu: bool  #: A GPU was measured next to a processor
-    bound_ranks: bool  #: The bound ranks the largest batches in the first figure better than chance
+    both_faster: bool  #: The GPU was compared with the processor
+    batching_rises: bool  #: The processor's throughput is highest at a larger batch than the first
+    batching_falls: bool  #: The processor's throughput falls beyond its peak
+    gpu_batches: bool  #: The GPU's throughput was compared at two batch sizes
+    here_ranks: bool  #: FLOP rank the processor's smallest batches, and have a trend
+    here_bound: bool  #: The bound ranks the processor's largest batches better than chance
+    gpu_bound: bool  #: The bound ranks the GPU's largest batches better than chance
+    orders_alike: bool  #: Processor and GPU order batches alike, better than chance
+    flop_enough: bool  #: On the matrix's processor FLOP rank at least as well as bytes, at each batch size
+    too_few: bool  #: On no device measured does the bound rank large batches better or worse than FLOP, beyond doubt
     gpu_fp32: bool  #: Times of a GPU at fp32 are shown
     single_apart: bool  #: Processor and GPU rank networks alike in batches, but not with one input
-    here_intervals: bool  #: Times in the first figure have intervals
-    gpu_intervals: bool  #: Times on the reader's GPU have intervals
+    releases_differ: bool  #: The processor and the GPU ran different releases of PyTorch
+    has_intervals: bool  #: Times in the figures have intervals
     claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Latency:
-    here, own_gpu, elsewhere = timed_here(paper), timed_gpu(paper), timed_elsewhere(paper)
-    gpu = own_gpu or elsewhere
-    own = here.source if here else Source("machines", command=COMMAND)
+    here, gpu, elsewhere = timed_here(paper), timed_gpu(paper), timed_elsewhere(paper)
+    own = _source_of(here)
     reference = _reference(timed_here(paper.reference))
-    both = sourced(_both(here, own_gpu), own)
+    ranked = ranked_devices(paper)
     found = sourced(_here(here) if here else missing(LatencyHere), own)
+    of_gpu = _gpu(gpu) if gpu else missing(LatencyGpu)
+    both = sourced(_both(here, gpu) if here and gpu else missing(LatencyBoth), _source_of(here, gpu))
+    orders = sourced(_orders(*ranked) if len(ranked) > 1 else missing(Orders), _source_of(*ranked))
+    batching = sourced(_batching(here) if here else missing(LatencyBatching), own)
+    small, large, last = found.small, found.large, of_gpu.ranking
+    here_bound, gpu_bound = (ranking.layers.above(0) and _are_known(ranking.flop) for ranking in (large, last))
+    leads = [lead(timed.at(timed.batches[-1])) for timed in (here, gpu) if timed]
     return Latency(
         here=found,
-        gpu=_gpu(gpu) if gpu else missing(LatencyGpu),
+        gpu=of_gpu,
         both=both,
-        batching=sourced(_batching(here) if here else missing(LatencyBatching), own),
+        orders=orders,
+        batching=batching,
         equal=sourced(_equal(elsewhere) if elsewhere else missing(Equal), published.SOURCE),
         advice=sourced(_advice(elsewhere) if elsewhere else missing(LatencyAdvice), published.SOURCE),
-        exception=sourced(_exception(here, own_gpu), own),
+        exception=sourced(_exception(here, gpu), _source_of(here, gpu)),
         deadline=sourced(_deadline(here) if here else missing(Deadline), own),
         reference=reference,
-        own_gpu=own_gpu is not None,
-        bound_ranks=found.large.layers.above(0),
-        gpu_fp32=any(timed and timed.kind == "GPU" for timed in (here, own_gpu)),
-        single_apart=_is_single_apart(both),
-        here_intervals=has_intervals(here),
-        gpu_intervals=has_intervals(own_gpu),
+        own_gpu=gpu is not None,
+        both_faster=_are_known(both.least, both.most),
+        batching_rises=_are_known(batching.peak_over_first),
+        gpu_batches=_are_known(of_gpu.small, of_gpu.batching.least, of_gpu.batching.most),
+        here_ranks=_are_known(small.flop, small.parameters, small.doubling, small.typical_factor),
+        here_bound=here_bound,
+        gpu_bound=gpu_bound,
+        batching_falls=batching.last_over_peak.below(1),
+        orders_alike=orders.middle.rho.above(0),
+        flop_enough=bool(ranked) and _is_flop_enough(ranked[0]),
+        too_few=(here_bound or gpu_bound)
+        and all(low is None or high is None or low <= 0 <= high for low, high in leads),
+        gpu_fp32=any(timed and timed.kind == "GPU" for timed in (here, gpu)),
+        single_apart=_is_single_apart(orders),
+        releases_differ=_do_releases_differ(paper),
+        has_intervals=has_intervals(here) or has_intervals(gpu),
         claims={"parameters_mislead": (reference.parameter_ratio.number or 0) > 1 and reference.speed_ratio.above()},
     )
+
+
+def _do_releases_differ(paper: Paper) -> bool:
+    machines = paper.machine("cpu"), paper.machine("gpu")
+    releases = {machine.environment.torch for machine in machines if machine}
+    return None not in releases and len(releases) > 1
+
+
+def _are_known(*values: Value) -> bool:
+    return not any(value.is_missing for value in values)
+
+
+def _source_of(*devices: Timed | None) -> Source:
+    tables = " and ".join(timed.source.table for timed in devices if timed)
+    return Source(tables or "machines", f"inference, eager, {BASE_PRECISION}", COMMAND)
 
 
 def _here(timed: Timed) -> LatencyHere:
@@ -235,48 +295,64 @@ def _here(timed: Timed) -> LatencyHere:
 
 
 def _gpu(timed: Timed) -> LatencyGpu:
-    ranking, small, batching = rank(timed.at(None)), NOTHING, missing(GpuBatching)
-    if timed.batches:
-        ranking = rank(timed.at(timed.batches[-1]))
-    if len(timed.batches) > 1:
-        first, last = timed.batches[0], timed.batches[-1]
+    first, last = timed.batches[0], timed.batches[-1]
+    ranking, small, batching = rank(timed.at(last)), NOTHING, missing(GpuBatching)
+    if first != last:
         small = rank(timed.at(first)).flop
         rates = timed.rows.pivot_table(index="name", columns="batch", values="throughput_per_s")
         gained = (rates[last] / rates[first]).dropna()
         counted = count_of(len(gained), "networks")
         batching = GpuBatching(exact(first), exact(last), counted, *extremes(gained, fewest=2))
-    found = LatencyGpu(Name(timed.name), Name(timed.precision), ranking, small, batching)
-    return sourced(found, timed.source)
+    return sourced(LatencyGpu(Name(timed.name), ranking, small, batching), timed.source)
 
 
-def _both(here: Timed | None, gpu: Timed | None) -> LatencyBoth:
-    sizes = common_batches([here, gpu]) if here and gpu else []
-    if not here or not gpu or not sizes:
+def _pairs(processor: Timed, gpu: Timed) -> list[tuple[int, pd.DataFrame]]:
+    """Return the smallest and the middle common batch size, each with the networks timed on both devices."""
+    sizes = common_batches([processor, gpu])
+    chosen = dict.fromkeys((sizes[0], sizes[len(sizes) // 2])) if sizes else []
+    keys = ["model", "input_shape"]
+    return [(size, processor.at(size).merge(gpu.at(size), on=keys, suffixes=("", "_gpu"))) for size in chosen]
+
+
+def _both(here: Timed, gpu: Timed) -> LatencyBoth:
+    pairs = _pairs(here, gpu)
+    if not pairs:
         return missing(LatencyBoth)
+    batch, times = pairs[0]
+    factors = (times.input_s / times.input_s_gpu).set_axis(times.name)
+    return LatencyBoth(exact(batch), *extremes(factors, fewest=2))
 
-    def pair(batch: int) -> TimedPair:
-        times = here.at(batch).merge(gpu.at(batch), on=["model", "input_shape"], suffixes=("", "_gpu"))
-        faster = (times.input_s / times.input_s_gpu).set_axis(times.name)
+
+def _orders(processor: Timed, gpu: Timed) -> Orders:
+    def agreement(batch: int, times: pd.DataFrame) -> Agreement:
         rho = rank_correlation(times.input_s, times.input_s_gpu, times.model)
-        return TimedPair(exact(batch), count_of(len(times), "networks"), rho, *extremes(faster, fewest=2))
+        return Agreement(exact(batch), count_of(len(times), "networks"), rho)
 
-    small, middle, large = sizes[0], sizes[len(sizes) // 2], sizes[-1]
-    return LatencyBoth(
-        small=pair(small),
-        middle=pair(middle) if middle != small else missing(TimedPair),
-        large=pair(large) if large != middle else missing(TimedPair),
+    found = [agreement(*pair) for pair in _pairs(processor, gpu)]
+    both = [*found, missing(Agreement), missing(Agreement)][:2]
+    return Orders(Name(processor.name), Name(gpu.name), *both)
+
+
+def _is_single_apart(orders: Orders) -> bool:
+    low = orders.small.rho.low
+    return orders.middle.rho.above(RANKED) and low is not None and low <= 0
+
+
+def _is_flop_enough(timed: Timed) -> bool:
+    found = [timed.at(batch) for batch in timed.batches]
+    flop, traffic = (
+        [rank_correlation(rows[column], rows.input_s, rows.model) for rows in found]
+        for column in ("flop", "traffic_byte")
     )
-
-
-def _is_single_apart(both: LatencyBoth) -> bool:
-    low = both.small.rho.low
-    return both.middle.rho.above(RANKED) and not both.large.rho.is_missing and low is not None and low <= 0
+    return all(
+        one.above(0) and (one.number or 0) >= (other.number or 0) for one, other in zip(flop, traffic, strict=True)
+    )
 
 
 def _exception(*found: Timed | None) -> Name:
     for timed in filter(None, found):
-        ranking = rank(timed.at(timed.batches[-1]))
-        if (ranking.layers.number or 0) < (ranking.flop.number or 0):
+        _, high = lead(timed.at(timed.batches[-1]))
+        if high is not None and high < 0:
             return Name(timed.name)
     return Name(None)
 
@@ -360,16 +436,10 @@ def _deadline(timed: Timed) -> Deadline:
     return Deadline(
         name=Name(largest["name"]),
         batch=exact(int(largest.batch)),
-        rate=_rate(largest),
+        rate=throughput(largest),
         best=exact(int(best.batch)),
-        best_rate=_rate(best),
+        best_rate=throughput(best),
     )
-
-
-def _rate(row: Any) -> Value:
-    calls = estimated(row, "latency_s")
-    low, high = (None if end is None else float(row.batch / end) for end in (calls.high, calls.low))
-    return Value(float(row.throughput_per_s), low=low, high=high, counted="samples")
 
 
 def _reference(timed: Timed | None) -> LatencyReference:

@@ -1,6 +1,6 @@
 """Figures of latency: against counted quantities, as rank correlations, over batch sizes, and at equal FLOP."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -8,7 +8,15 @@ import altair as alt
 import pandas as pd
 
 from report import display
-from report.chapters.latency.timed import COMMAND, Timed, equal_flop, timed_elsewhere, timed_gpu, timed_here
+from report.chapters.latency.timed import (
+    COMMAND,
+    Timed,
+    equal_flop,
+    ranked_devices,
+    timed_elsewhere,
+    timed_gpu,
+    timed_here,
+)
 from report.charts import theme
 from report.charts.annotations import covered, names, tips
 from report.charts.axes import Categories, LogAxis, by_color, by_shape, longest
@@ -19,12 +27,19 @@ from report.paper.frames import matching, spread
 from report.paper.published import ALIKE_FLOP
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 
-FEW = 12  # the most networks with all names against FLOP and parameters
+FEW = 12  # networks with most batch sizes, of which throughput shows some
 LINES = 6  # the most networks in throughput, each with a colour and shape of its own
 COLORS = theme.GREEN, theme.ORANGE, theme.PURPLE, theme.INDIGO, theme.WINE, theme.INK  # next to the accents
 MEASURED = 200  # the most networks with an interval at each batch size, against FLOP and parameters
 
-CELL, ROW = 38.0, 25.0  # pixels of a cell in a matrix of correlations
+HEIGHT = 84  # pixels of a plot against a count
+AGAINST = {
+    "flop": ("FLOP of an input", ""), "parameters": ("parameters", ""),
+    "activation_byte": ("activations of an input", "B"),
+}  # fmt: skip
+"""The counts that times are drawn against: columns, their titles, and units where a title has none."""
+
+CELL, ROW = 38.0, 16.0  # pixels of a cell in a matrix of correlations
 COUNTS = {"flop": "FLOP", "parameters": "parameters", "activation_byte": "activations", "traffic_byte": "bytes"}
 """Counted quantities of a matrix, column to name; all but the parameters are per input."""
 
@@ -35,45 +50,37 @@ TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
 
 @display.figure
 def here(paper: Paper) -> alt.ConcatChart:
-    return _against(display.required(timed_here(paper), COMMAND), "latency-here")
+    """Draw time against counts, a row of panels for each device: its batches, or a cloud of one input's times."""
+    devices = [display.required(timed_here(paper), COMMAND)]
+    devices += [found for found in (timed_gpu(paper) or timed_elsewhere(paper),) if found]
+    batches = {size for timed in devices for size in timed.batches}
+    panels: list[alt.LayerChart] = []
+    for timed in devices:
+        panels += _against(timed, devices, theme.batches(batches))
+    description = f"Time of networks on the {' and the '.join(timed.name for timed in devices)} against their counts."
+    return alt.concat(*panels, name="latency-here", columns=len(AGAINST), description=description)
 
 
-@display.figure
-def gpu(paper: Paper) -> alt.ConcatChart:
-    return _against(display.required(timed_gpu(paper), COMMAND), "latency-gpu")
-
-
-@display.figure
-def elsewhere(paper: Paper) -> alt.ConcatChart:
-    return _against(display.required(timed_elsewhere(paper)), "latency-published")
-
-
-def _against(timed: Timed, name: str) -> alt.ConcatChart:
-    """Draw time against FLOP and against parameters: the time of a call by batch size, or a cloud of one input's times.
-
-    In a cloud only the networks of the puzzle have names.
-    """
+def _against(timed: Timed, devices: Sequence[Timed], palette: Mapping[str, str]) -> list[alt.LayerChart]:
+    """Draw the panels of a device, with the trend of each batch size. The last device has the lower axes."""
     time, about = ("latency_s", "latency of a call") if timed.batches else ("input_s", "time of an image")
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
-    columns = ["name", "label", "batch", "input_shape", "flop", "parameters", "low_s", "high_s", time]
-    rows = pd.concat(groups)[columns].assign(size=lambda found: found.batch.astype(str))
+    rows = pd.concat(groups)[["name", "batch", *AGAINST, "low_s", "high_s", time]]
+    rows = rows.assign(size=rows.batch.astype(str))
     most = MEASURED if timed.batches else display.CLOUD
     networks = spread(rows.sort_values("flop").drop_duplicates("name"), most).name
-    y = LogAxis.around(rows[time], pixels=150, title=about, unit="s", vertical=True)
-    shape = None if timed.batches else rows.input_shape.mode()[0]
-    usual = matching(rows, batch=groups[0].batch.min() if timed.batches else None, input_shape=shape)
-    field, palette = ("size", theme.batches(timed.batches)) if timed.batches else ("name", theme.ACCENTS)
-    heading = "batch size" if timed.batches else ""
+    drawn = rows[rows.name.isin(networks)]
     looks: dict[str, Any] = {
-        "color": by_color(field, palette, title=heading), "shape": by_shape(field, theme.shapes(palette), title=heading)
-    }  # fmt: skip
-    panels = []
-    for column, title, unit in (("flop", "FLOP of an input", "FLOP"), ("parameters", "parameters", "")):
-        x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=title, unit=unit)
-        places = x(column), y(time)
-        tooltip = [*TIMING, (column, title, unit or ".3~s"), (time, about, "s")]
-        layers, taken = [], []
-        named = usual if usual.name.nunique() <= FEW else usual[usual.name.isin(theme.ACCENTS)]
+        "color": by_color("size", palette, title="batch size"),
+        "shape": by_shape("size", theme.shapes(palette), title="batch size"),
+    }
+    width = theme.plot_width(len(AGAINST), unit="s", shared=True, figure=theme.TEXT_WIDTH)
+    panels: list[alt.LayerChart] = []
+    for column, (title, unit) in AGAINST.items():
+        y = LogAxis.around(rows[time], pixels=HEIGHT, title=about, unit="s", vertical=True, shown=not panels)
+        every = pd.concat([each.rows[column] for each in devices])
+        x = LogAxis.around(every, pixels=width, title=title, unit=unit, shown=timed is devices[-1])
+        layers = []
         for group in groups:
             law = fit_power_law(group[column], group[time], group.model)
             if law is None:
@@ -82,26 +89,16 @@ def _against(timed: Timed, name: str) -> alt.ConcatChart:
             trend = pd.DataFrame({"x": ends, "y": map(law.at, ends)})
             line = alt.Chart(trend).mark_line(color=theme.MUTED, strokeDash=theme.DASH, strokeWidth=1)
             layers.append(line.encode(x("x"), y("y")))
-            taken += covered(trend, x("x"), y("y"))
-            named = pd.concat([named, rows.loc[law.factors.sort_values().index[[0, -1]]]])
-        drawn = rows[rows.name.isin(networks) | rows.index.isin(named.index)]
+        points = alt.Chart(drawn).mark_point(color=theme.GREY, size=9).encode(x(column), y(time))
         if timed.batches:
-            certain = drawn.dropna(subset="low_s")
-            interval = x(column), y("low_s")
-            marks = alt.Chart(certain).mark_rule().encode(*interval, y2=alt.Y2("high_s"), color=looks["color"])
-            layers.append(marks)
-            taken += covered(certain, *interval, "high_s")
-            layers.append(tips(alt.Chart(drawn).mark_point(size=34).encode(*places, **looks), *tooltip))
-            layers += _names(named, drawn, *places, taken)
-        else:
-            layers.append(tips(alt.Chart(drawn).mark_point(color=theme.GREY, size=9).encode(*places), *tooltip))
-            accents = alt.Chart(usual[usual.name.isin(theme.ACCENTS)]).mark_point(size=70)
-            layers.append(tips(accents.encode(*places, **looks), *tooltip))
+            intervals = alt.Chart(drawn.dropna(subset="low_s")).mark_rule()
+            layers.append(intervals.encode(x(column), y("low_s"), y2=alt.Y2("high_s"), color=looks["color"]))
+            points = alt.Chart(drawn).mark_point(size=28).encode(x(column), y(time), **looks)
+        layers.append(tips(points, *TIMING, (column, title, unit or ".3~s"), (time, about, "s")))
         panels.append(alt.layer(*layers, width=x.pixels, height=y.pixels))
-    shown = f"{len(networks):,} of " if len(networks) < timed.networks else ""
-    panels[0] = panels[0].properties(title=f"{_titled(timed)}: {shown}{timed.networks:,} networks")
-    description = f"Time of networks on the {timed.name} against their FLOP and against their parameters."
-    return alt.concat(*panels, name=name, description=description)
+    shown = f": {len(networks):,} of {timed.networks:,} networks" if len(networks) < timed.networks else ""
+    panels[0] = panels[0].properties(title=f"{_titled(timed)}{shown}")
+    return panels
 
 
 def _titled(timed: Timed) -> str:
@@ -117,11 +114,11 @@ def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: Any, y: Any, taken: Sequ
 
 @display.figure
 def ranks(paper: Paper) -> alt.ConcatChart:
-    """Draw one matrix for the devices measured here, and one for the published GPU if no GPU was measured.
+    """Draw one matrix for devices that were measured, and one for the published GPU if no GPU was measured.
 
     A matrix with an interval that contains zero in half of its cells is left out: it rests on too few networks.
     """
-    own = [timed for timed in (timed_here(paper), timed_gpu(paper)) if timed and timed.networks >= FEWEST]
+    own = [timed for timed in ranked_devices(paper) if timed.networks >= FEWEST]
     published = timed_elsewhere(paper)
     found = [own, [published] if published and not timed_gpu(paper) else []]
     told = [(rows, _of(devices)) for devices in found if len(rows := correlations(devices)) > 2 * rows.pale.sum()]
@@ -132,7 +129,12 @@ def ranks(paper: Paper) -> alt.ConcatChart:
 
 def _of(devices: Sequence[Timed]) -> list[str]:
     """Return the lines of a title; a phone has no room for two devices in one."""
-    return [f"{_titled(timed)}: {timed.networks:,} networks" for timed in devices]
+    titles = []
+    for timed in devices:
+        ran = {batch: timed.at(batch).model.nunique() for batch in timed.batches}
+        fewer = [f"{networks} at batch {batch}" for batch, networks in ran.items() if networks < timed.networks]
+        titles.append(f"{_titled(timed)}: {timed.networks:,} networks" + (f" ({', '.join(fewer)})" if fewer else ""))
+    return titles
 
 
 def correlations(devices: Sequence[Timed]) -> pd.DataFrame:
@@ -195,7 +197,8 @@ def throughput(paper: Paper) -> alt.ConcatChart:
             high=each.rows.batch / each.rows.low_s,
         )
         rows = rows[rows.name.isin(chosen)].sort_values(["name", "batch"])[["name", "batch", "rate", "low", "high"]]
-        axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=150, title="inputs per second", vertical=True)
+        rates = [*rows.low, *rows.high, *rows.rate]
+        axis = LogAxis.around(rates, pixels=150, title="inputs per second", vertical=True)
         width = theme.plot_width(len(timed), right=longest(chosen) + 20)
         panels.append(curves(rows, "batch", "rate", axis, looks, width, _titled(each), shapes))
     description = "Throughput against batch size, a line for each network."
@@ -223,10 +226,13 @@ def equal(paper: Paper) -> alt.LayerChart:
     if timed is None or timed.roof is None or equal_flop(timed).empty:
         raise display.Missing
     rows, roof = equal_flop(timed), timed.roof
+    batches = " to ".join(map(str, sorted({int(rows.batch.min()), int(rows.batch.max())})))
     least = [flop / roof.peak_flop_per_s for flop in ALIKE_FLOP]
-    width = theme.plot_width(unit="s", figure=theme.HALF_WIDTH)
+    width = theme.plot_width(unit="s", figure=theme.TEXT_WIDTH)
     x = LogAxis.around(rows.traffic_byte, pixels=width, title="bytes of an image, layer by layer", unit="B")
-    y = LogAxis.around([*rows.input_s, *least], pixels=180, title="time of an image", unit="s", vertical=True)
+    y = LogAxis.around(
+        [*rows.input_s, *least], (0.03, 0.16), pixels=110, title="time of an image", unit="s", vertical=True
+    )
     reach = (y.low * roof.bandwidth_byte_per_s, x.high)
     bytes_s = pd.DataFrame({"byte": reach}).assign(s=lambda at: at.byte / roof.bandwidth_byte_per_s)
     flop_s = pd.DataFrame({"byte": (x.low, x.high), "s": sum(least) / 2})
@@ -250,6 +256,6 @@ def equal(paper: Paper) -> alt.LayerChart:
             ("input_s", "time", "s"),
         ),
         *_names(named, rows, x("traffic_byte"), y("input_s"), taken),
-        width=x.pixels, height=y.pixels, name="equal-flop", title=_titled(timed),
+        width=x.pixels, height=y.pixels, name="equal-flop", title=f"{_titled(timed)}, batch {batches}",
         description=f"Time against bytes for {len(rows)} networks of equal FLOP on the {timed.name}.",
     )  # fmt: skip

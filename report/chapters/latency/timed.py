@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import pandas as pd
 
@@ -14,10 +15,13 @@ from report.paper import BASE_PRECISION, Machine, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import matching
 from report.paper.published import ALIKE_FLOP
-from report.stats.value import Source
+from report.stats.value import Source, Value, estimated
 
 BATCHES = (1, 64, 256)
 """The batch sizes of the figures; else the smallest, middle and largest that half of the networks have."""
+
+ENOUGH = 12
+"""Networks timed on both devices that show how alike two orders are; with fewer, others' timings do."""
 
 COMMAND = measure_command("--sections inference --batch-sizes 1 8 64 256")
 
@@ -68,6 +72,23 @@ def timed_gpu(paper: Paper) -> Timed | None:
     """Return the timings of the reader's GPU next to a CPU; None if the GPU is the machine at hand."""
     machine = paper.machine("gpu")
     return None if machine is None or paper.machine("cpu") is None else _of_machine(machine)
+
+
+@cache
+def ranked_devices(paper: Paper) -> list[Timed]:
+    """Return the devices of the matrix: the reader's processor, and the GPU next to it if there is one.
+
+    If fewer than ``ENOUGH`` networks were timed on both, the processor that shares most networks with the GPU.
+    """
+    here, gpu = timed_here(paper), timed_gpu(paper)
+    if here is None or gpu is None:
+        return [here] if here else []
+    others = [found for machine in paper.machines if machine.chip_kind == "cpu" and (found := _of_machine(machine))]
+
+    def shared(processor: Timed) -> int:
+        return len({*processor.rows.model} & {*gpu.rows.model})
+
+    return [here if shared(here) >= ENOUGH else max([here, *others], key=shared), gpu]
 
 
 def _of_machine(machine: Machine) -> Timed | None:
@@ -131,3 +152,10 @@ def has_intervals(timed: Timed | None) -> bool:
 def common_batches(found: Sequence[Timed]) -> list[int]:
     """Return the batch sizes in the figures of all devices, the smallest first."""
     return sorted(set.intersection(*(set(timed.batches) for timed in found))) if found else []
+
+
+def throughput(row: Any) -> Value:
+    """Return a row's inputs per second, with the interval of its latency."""
+    calls = estimated(row, "latency_s")
+    low, high = (None if end is None else float(row.batch / end) for end in (calls.high, calls.low))
+    return Value(float(row.throughput_per_s), low=low, high=high, counted="samples")

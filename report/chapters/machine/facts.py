@@ -39,6 +39,8 @@ class Machines(Facts):
     is_rated: bool  #: The table has one rate for all cores of this processor at fp32.
     has_peak: bool  #: The peak of the processor is computed.
     is_host: bool  #: The processor hosts the GPU that is at hand.
+    is_loaded: bool  #: Other programs used the machine at hand during some cells.
+    is_virtual: bool  #: The machine at hand is a virtual one.
 
 
 def of(paper: Paper) -> Machines:
@@ -65,6 +67,8 @@ def of(paper: Paper) -> Machines:
         is_rated=not found.per_cycle.is_missing,
         has_peak=not found.peak.is_missing,
         is_host=machine.chip_kind != "cpu",
+        is_loaded=not loaded.is_missing,
+        is_virtual=bool(virtual),
     )
     return sourced(facts, source)
 

@@ -27,7 +27,7 @@ class Cells(Facts):
     """The inference cells of the machine at hand, in eager mode."""
 
     machine: Name  #: the machine at hand
-    cells: Value  #: cells with a time
+    cells: Value  #: cells with an interval; missing for too few
     least: Value  #: fewest rounds of a cell
     most: Value  #: most rounds of a cell
     half_width: Value  #: half the width of the interval over the latency, of the median cell
@@ -55,6 +55,9 @@ class Method(Facts):
     cells: Cells
     rounds: MethodRounds
     gpus: GpuRounds
+    is_single: bool  #: every cell of the machine at hand has one round
+    has_intervals: bool  #: enough cells of it have an interval
+    has_gpus: bool  #: other GPUs were timed
 
 
 def of(paper: Paper) -> Method:
@@ -73,19 +76,25 @@ def of(paper: Paper) -> Method:
     names = " and the ".join(gpu.name for gpu in others)
     gpus = sourced(GpuRounds(Name(names or None), *_rounds(others)), replace(source, command=options.gpu_command()))
     if machine is None:
-        return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds), gpus)
+        return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds), gpus, False, False, False)
     timed = matching(machine.cells, status="ok")
     widths = half_width(timed).dropna().astype(float)
+    widths = widths if len(widths) >= (protocol.fewest.number or 0) else widths[:0]
+    within = (widths <= words.TARGET).sum() if len(widths) else None
     cells = Cells(
-        Name(machine.name), count_of(len(timed), "cells"), *_rounds([machine]), median_of(widths, "%", "cells"),
-        count_of((widths <= words.TARGET).sum(), "cells"), median_of(timed.scatter, "%", "cells"),
+        Name(machine.name), count_of(len(widths) or None, "cells"), *_rounds([machine]),
+        median_of(widths, "%", "cells"), count_of(within, "cells"), median_of(timed.scatter, "%", "cells"),
     )  # fmt: skip
     scatter = cells.scatter.number
     left = (
         NOTHING if scatter is None else exact(expected(scatter, rounds), "%")
         for rounds in (words.ROUNDS, words.MOST_ROUNDS)
     )
-    return Method(protocol, sourced(cells, source), sourced(MethodRounds(*left), source), gpus)
+    is_single = cells.most.number == 1
+    return Method(
+        protocol, sourced(cells, source), sourced(MethodRounds(*left), source), gpus, is_single,
+        has_intervals=not cells.half_width.is_missing, has_gpus=not gpus.most.is_missing,
+    )  # fmt: skip
 
 
 def _rounds(machines: list[Machine]) -> tuple[Value, Value]:

@@ -109,12 +109,15 @@ class Networks(Facts):
     crossing: Crossing
     reference: OnRoof
     is_sampled: bool  #: More networks were counted than the figure with both ridge points shows
+    is_cpu_measured: bool  #: The processor's roof is measured, not a datasheet's
+    is_gpu_measured: bool  #: The GPU's roof is measured, not a datasheet's
     is_thinned: bool  #: More networks were counted than a list of all shows
     claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Networks:
     cpu, gpu, reference = on_roof(paper, "cpu"), on_roof(paper, "gpu"), on_roof(paper.reference, "cpu")
+    is_measured = {kind: (roof := roof_of(paper, kind)) is not None and roof[-1] is not None for kind in ("cpu", "gpu")}
     waiting = {byte: set(memory_bound(paper.reference, "cpu", byte).family) for byte in BYTES}
     return Networks(
         counted=sourced(_counted(paper), COUNTS),
@@ -126,6 +129,8 @@ def of(paper: Paper) -> Networks:
         crossing=sourced(_crossing(paper, gpu), COUNTS),
         reference=sourced(reference, ROOFS),
         is_sampled=len(at_batch(paper)) > ROWS,
+        is_cpu_measured=is_measured["cpu"],
+        is_gpu_measured=is_measured["gpu"],
         is_thinned=len(at_batch(paper)) > LISTED,
         claims={
             "decode_alone": waiting["whole"] == {"language"},

@@ -12,11 +12,11 @@ from report.paper import Paper
 from report.paper.frames import each, spread
 
 CHOSEN = (
-    "shufflenet_v2_x1_0", "mobilenet_v2", "resnet18", "efficientnet_b0", "alexnet", "densenet121", "resnet50", "vgg16",
-    "vit_b_16", "wav2vec2_base", "gpt2_decode_512", "bert_base_encode_128", "swin_t", "googlenet", "squeezenet1_0",
+    "shufflenet_v2_x1_0", "mobilenet_v2", "resnet18", "alexnet", "densenet121", "resnet50", "vit_b_16", "wav2vec2_base",
+    "gpt2_decode_512", "bert_base_encode_128", "efficientnet_b0", "vgg16", "swin_t", "googlenet", "squeezenet1_0",
 )  # fmt: skip
 """The networks of the short table, one of each family first; uncounted ones give way to others."""
-MOST = 12
+MOST = 10
 
 SOURCES = {
     "alexnet": "krizhevsky2014", "vgg": "simonyan2015", "resnet": "he2016", "wide_resnet": "zagoruyko2016",
@@ -39,21 +39,23 @@ def chosen_models(paper: Paper) -> list[str]:
 def _demands(row: Any, beyond: frozenset[str] = frozenset()) -> list[str]:
     flop = si(row.forward_flop, "FLOP") + (f" ({ONE_RUN})" if row.path == ONE_RUN else "")
     flop += " ‡" if row.model in beyond else ""
-    return [
-        si(row.parameter_count, ""), flop, si(row.inference_peak_byte, "B"),
-        si(row.compulsory_byte, "B"), si(row.traffic_byte, "B"), significant(row.compulsory_intensity),
-        significant(row.traffic_intensity),
-    ]  # fmt: skip
+    return [si(row.parameter_count, ""), flop, si(row.activation_byte, "B"), si(row.inference_peak_byte, "B")]
 
 
-HEADER = "Parameters > | FLOP > | Memory > | Bytes, whole > | Bytes, layers > | FLOP/B, whole > | FLOP/B, layers >"
+def _intensities(row: Any) -> list[str]:
+    return [significant(row.compulsory_intensity), significant(row.traffic_intensity)]
+
+
+DEMANDS = "Parameters > | FLOP > | Activations > | Memory >"
+INTENSITIES = "FLOP/B, whole > | FLOP/B, layers >"
 
 
 @display.table
 def chosen(paper: Paper) -> str:
     rows = display.required(facts.at_batch(paper), facts.COUNTS.command)
     rows = rows[rows.model.isin(chosen_models(paper))]
-    return markdown_table(f"Network | {HEADER}", [[escape(row.name), *_demands(row)] for row in each(rows)])
+    lines = [[escape(row.name), *_demands(row), *_intensities(row)] for row in each(rows)]
+    return markdown_table(f"Network | {DEMANDS} | {INTENSITIES}", lines)
 
 
 @display.table
@@ -64,20 +66,25 @@ def everything(paper: Paper) -> str:
         keys = [key for start, key in SOURCES.items() if name.startswith(start)]
         source = cited(keys[-1]) if keys else NONE
         shape = row.input_shape.replace("x", " × ")
-        lines.append([escape(row.name), escape(row.family), shape, *_demands(row, beyond), source])
-    return markdown_table(f"Network | Family | Input > | {HEADER} | Source", lines)
+        byte = si(row.compulsory_byte, "B"), si(row.traffic_byte, "B")
+        about = escape(row.name), escape(row.family), shape
+        lines.append([*about, *_demands(row, beyond), *byte, *_intensities(row), source])
+    header = f"Network | Family | Input > | {DEMANDS} | Bytes, whole > | Bytes, layers > | {INTENSITIES} | Source"
+    return markdown_table(header, lines)
 
 
 @display.table
 def sides(paper: Paper) -> str:
-    lines = []
+    lines, large = [], set()
     for kind in ("cpu", "gpu"):
         found = facts.on_roof(paper, kind)
         if not found.whole.is_missing:
-            large = facts.large_batch(paper, facts.counted_at(paper, str(found.precision)))
-            about = f"{escape(str(found.name))}, {found.precision}", found.ridge.interval
-            lines.append([*about, 1, found.networks, found.whole, found.layers])
-            if large > 1:
-                lines.append(["", "", large, found.networks_large, found.whole_large, found.layers_large])
-    header = "Processor | Ridge point > | Batch > | Networks > | Whole > | Layer by layer >"
+            batch = facts.large_batch(paper, facts.counted_at(paper, str(found.precision)))
+            large |= {batch} - {1}
+            small = [f"{some} of {found.networks}" for some in (found.whole, found.layers)]
+            most = [f"{some} of {found.networks_large}" for some in (found.whole_large, found.layers_large)]
+            most = most if batch > 1 else [NONE, NONE]
+            lines.append([f"{escape(str(found.name))}, {found.precision}", *small, *most])
+    size = f"batch {max(large)}" if len(large) == 1 else "largest batch"
+    header = f"Processor | Whole, batch 1 > | Layers, batch 1 > | Whole, {size} > | Layers, {size} >"
     return markdown_table(header, display.required(lines, facts.ROOFS.command))

@@ -20,11 +20,11 @@ from report.stats.value import Name, Source, Value, count_of, exact, extremes, m
 FIT = "python -m measure fit"
 PRECISION, BATCH = "fp16", 64  # of the calls in the table and in the calculation
 EXAMPLE = "resnet50"  # the network of the calculation
+TYPICAL = (EXAMPLE, "mobilenet_v2", "vit_b_16")  # convolutions, depthwise convolutions, attention
 
 COMMON = (
-    "NVIDIA T4", "NVIDIA V100 SXM2", "NVIDIA A10", "NVIDIA L4", "NVIDIA A100 SXM 40GB", "NVIDIA L40S",
-    "NVIDIA H100 SXM", "NVIDIA H200 SXM", "NVIDIA B200 SXM", "AMD Instinct MI300X", "NVIDIA GeForce RTX 3090",
-    "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090", "AMD Radeon RX 7900 XTX",
+    "NVIDIA T4", "NVIDIA A10", "NVIDIA L4", "NVIDIA A100 SXM 40GB", "NVIDIA H100 SXM", "NVIDIA H200 SXM",
+    "NVIDIA B200 SXM", "AMD Instinct MI300X", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
 )  # fmt: skip
 """Chips that clouds rent and laboratories buy. If a reader chose fewer chips, the table has those instead."""
 
@@ -46,15 +46,15 @@ class Untimed(Facts):
     error: Value  #: Typical error on such a GPU, for networks that others timed.
     least: Value  #: The smallest median error on a GPU left out, with its name.
     most: Value  #: The largest median error on a GPU left out, with its name.
-    new_network: Value  #: Typical error for networks that nobody timed either.
     within: Value  #: The 90th percentile of errors on a typical GPU.
     covered: Value  #: Share of their times within the 90 % interval, the mean over the GPUs.
     covered_least: Value  #: The smallest such share on a GPU, with its name.
     one_time: Value  #: Typical error on such a GPU given the time of ResNet-50.
-    five_times: Value  #: Typical error on such a GPU given the times of five networks.
+    gpus_five: Value  #: GPUs left out in turn that have the times of five networks.
+    before_five: Value  #: Typical error on these GPUs without the five times.
+    five_times: Value  #: Typical error on these GPUs given the five times.
     remaining: Value  #: The error given one time over the error without it, on a typical GPU.
     flop: Value  #: Typical error of FLOP over peak, scaled to the other GPUs.
-    worst: Value  #: The highest typical ratio of time and prediction on a GPU, with its name.
     aside: Value  #: Error on the GPUs set aside before the first fit.
 
 
@@ -100,12 +100,24 @@ class PredictionFacts(Facts):
     tokens: Tokens
     calculation: PredictedCalculation
     problems: PredictedProblems
+    is_untimed_listed: bool  #: The table of typical times has a chip without a timing
+    is_extrapolated_listed: bool  #: The table has a time without an interval
     chooser: bool
 
 
 def of(paper: Paper) -> PredictionFacts:
     groups = _family(paper), _untimed(paper), _tokens(paper), *_calculation(paper)
-    facts = PredictionFacts(*groups, chooser=not paper.predictions.errors.empty)
+    listed = [
+        basis.predict(demand)
+        for device in common_devices(paper) for model in TYPICAL
+        for demand, basis in filter(None, [predict(paper, model, device)])
+    ]  # fmt: skip
+    facts = PredictionFacts(
+        *groups,
+        is_untimed_listed=any(not call.timed_models for call in listed),
+        is_extrapolated_listed=any(call.low_s is None for call in listed),
+        chooser=not paper.predictions.errors.empty,
+    )
     return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", FIT))
 
 
@@ -128,7 +140,7 @@ def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
     rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
     if left_out == BY_FAMILY:
         rows = rows[rows.models >= published.LIBRARY]
-    columns = ["median_error", "p90_error", "coverage", "median_ratio"]
+    columns = ["median_error", "p90_error", "coverage"]
     return rows.groupby(rows.device.map(short_name))[columns].median()
 
 
@@ -140,7 +152,10 @@ def _family(paper: Paper) -> Family:
 
 
 def _untimed(paper: Paper) -> Untimed:
-    rows, with_one = of_gpus(paper, BY_DEVICE), of_gpus(paper, tables.ONE_KNOWN)
+    rows, with_one, with_five = (
+        of_gpus(paper, left_out) for left_out in (BY_DEVICE, tables.ONE_KNOWN, tables.FIVE_KNOWN)
+    )
+    with_five = with_five[with_five.index.isin(rows.index)]
 
     def typical(frame: pd.DataFrame, column: str = "median_error") -> Value:
         return median_of(frame[column], "%", "GPUs")
@@ -149,11 +164,11 @@ def _untimed(paper: Paper) -> Untimed:
     aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, method=OURS, batches=ALL, **pool).median_error
     return Untimed(
         count_of(len(rows), "GPUs"), typical(rows), *extremes(rows.median_error, "%", fewest=2),
-        typical(of_gpus(paper, tables.BY_BOTH)), typical(rows, "p90_error"),
+        typical(rows, "p90_error"),
         exact(rows.coverage.mean(), "%"), extremes(rows.coverage, "%", fewest=2)[0],
-        typical(with_one), typical(of_gpus(paper, tables.FIVE_KNOWN)),
+        typical(with_one), count_of(len(with_five), "GPUs"), typical(rows.loc[with_five.index]), typical(with_five),
         median_of(with_one.median_error / rows.median_error, counted="GPUs"),
-        typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
+        typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)),
         exact(aside.iloc[0] if len(aside) else None, "%"),
     )  # fmt: skip
 
@@ -202,7 +217,8 @@ def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]
         chip=Name(short_name(found.chip)),
         batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
         over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
-        over_bandwidth=exact(bytes_s * bandwidth / byte), arithmetic=exact(arithmetic_s, "s"),
+        over_bandwidth=exact(bytes_s * bandwidth / byte),
+        arithmetic=exact(arithmetic_s, "s"),
         bytes=exact(bytes_s, "s"), work=exact(arithmetic_s + bytes_s, "s"),
         host=exact(MICROSECOND * basis.host_us, "s"), launches=exact(demand.calls), fixed=exact(fixed_s, "s"),
         likely=exact(found.likely_s, "s"), low=exact(found.low_s, "s"), high=exact(found.high_s, "s"),

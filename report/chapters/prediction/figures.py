@@ -15,7 +15,7 @@ from report.paper import Paper
 METHODS = {
     tables.OURS: "fitted terms", tables.LIKE_ROOFLINE: "roofline by kind", tables.LIKE_FLOP: "FLOP over peak",
 }  # fmt: skip
-TITLES = {BY_FAMILY: "a family that nobody timed", BY_DEVICE: "a GPU that nobody timed"}
+TITLES = {BY_FAMILY: "a family without timings", BY_DEVICE: "a GPU without timings"}
 
 
 @display.figure
@@ -28,8 +28,8 @@ def errors(paper: Paper) -> alt.ConcatChart:
         found[left_out] = rows.assign(error=100 * rows.median_error)
     found = display.required({left_out: rows for left_out, rows in found.items() if len(rows)}, FIT)
     names = tuple(METHODS.values())
-    y = Categories(names=names, pixels=19 * len(names))
-    width = theme.plot_width(2, left=y.room, shared=True)
+    y = Categories(names=names, pixels=22 * len(names))
+    width = theme.plot_width(2, left=y.room, shared=True, figure=theme.TEXT_WIDTH)
     every = [error for rows in found.values() for error in rows.error]
     x = LogAxis.around(every, pixels=width, title="median error, %")
     panels = []

@@ -14,6 +14,9 @@ from report.stats.value import Name, Source, Value, count_of, exact
 TIMM = "timm_results"
 """The source of the timings that come with timm."""
 
+RARE = ("doubled", "datasheet", "network", "misprint", "counters")
+"""The causes that the chapter names together."""
+
 
 class Causes(Facts):
     sparse: Value  #: figures that are sparse peaks
@@ -26,6 +29,7 @@ class Causes(Facts):
     repeated: Value  #: figures that are one ratio, printed for several networks
     forward: Value  #: figures that are steps counted as their forward multiply-adds
     milliseconds: Value  #: figures that are times in milliseconds, printed as seconds
+    rare: Value  #: figures with one of the rarer causes
     machine: Value  #: figures that are ratios of times, outside the interval of ours
     unknown: Value  #: figures without a known reason
 
@@ -63,6 +67,7 @@ def of(paper: Paper) -> PublishedFacts:
     rows = [row for table in tables.of(paper).values() for row in table]
     found = Counter(row.verdict for row in rows)
     differing = len(rows) - found[AGREES] - found[OPEN]
+    found["rare"] = sum(found[name] for name in RARE)
     causes = {name: count_of(found[name], "figures") for name in Causes.__dataclass_fields__}
     of_paper = PublishedFacts(
         studies=count_of(len({row.study for row in rows}), "studies"),

@@ -9,12 +9,12 @@ import pandas as pd
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.models import STORY
 from report import options
-from report.facts import Facts, missing, sourced
+from report.facts import Facts, missing, of_chapter, sourced
 from report.paper import BASE_PRECISION, Machine, Paper, published
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
 from report.paper.published import TWINS
-from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, ratio
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, ratio
 
 LIGHT, HEAVY = STORY
 
@@ -35,20 +35,15 @@ class PuzzleElsewhere(Facts):
     devices: Value  #: Devices with both networks timed.
     slower: Value  #: Devices where MobileNet-v2 takes longer than ResNet-18.
     by_bytes: Value  #: Devices where the bytes of MobileNet-v2 at the bandwidth take more than half of its time.
-    least: Value  #: The lowest ratio of times where bytes take more than half, with its device.
-    most: Value  #: The highest ratio of times where bytes take more than half, with its device.
     batch: Value  #: The smallest batch size where bytes take more than half.
-    others: Value  #: Devices where the bytes take less.
     other_batch: Value  #: The largest batch size where the bytes take less.
-    least_bytes: Value  #: The smallest share of MobileNet-v2's time that its bytes take, with its device.
-    most_bytes: Value  #: The largest such share where they take less than half, with its device.
+    most_bytes: Value  #: The largest share of MobileNet-v2's time that its bytes take where they take less than half.
 
 
 class Bounds(Facts):
     device: Name  #: The GPU with the most networks timed.
     peak: Value  #: The GPU's peak at 16 bits.
     bandwidth: Value  #: The GPU's bandwidth.
-    ridge: Value  #: The GPU's ridge point (FLOP/B).
     light_arithmetic: Value  #: Least time of the FLOP of MobileNet-v2 for one image.
     heavy_arithmetic: Value  #: Least time of the FLOP of ResNet-18 for one image.
     light_bytes: Value  #: Least time of the bytes of MobileNet-v2 for one image, layer by layer.
@@ -63,8 +58,6 @@ class Bounds(Facts):
 class PuzzleHere(Facts):
     machine: Name  #: The measured machine.
     batch: Value  #: The largest common batch size of both networks.
-    light: Value  #: Latency of MobileNet-v2.
-    heavy: Value  #: Latency of ResNet-18.
     ratio: Value  #: Latency of MobileNet-v2 over ResNet-18's.
     kept: Value  #: Latency of MobileNet-v2 over ResNet-18's with freed memory kept.
 
@@ -93,21 +86,36 @@ class Puzzle(Facts):
     reference: PuzzleHere
     gpu: OnGpu
     problems: PuzzleProblems
+    always_slower: bool  #: MobileNet-v2 takes longer on every device with published timings
+    bits_count: bool  #: At the lower precision, MobileNet-v2 takes more of ResNet-18's time than at fp32
+    here_is_apart: bool  #: The ratio of the machine at hand is known and told nowhere else
+    times_have_widths: bool  #: The typical interval of a time on the machine at hand is known
+    has_measured_ratio: bool  #: One of the last two holds
     claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Puzzle:
     pair = _best_pair(paper)
-    bounds, reference = _bounds(*pair), here(paper.reference.at_hand)
+    bounds, elsewhere, gpu = _bounds(*pair), _elsewhere(paper), _on_gpu(paper)
+    own, reference = here(paper.at_hand), here(paper.reference.at_hand)
+    bits_count = (gpu.lower.number or 0) > (gpu.base.number or 0)
+    kept_memory_turns = reference.kept.below(1) and not reference.ratio.below(1)
+    elsewhere_told = {gpu.device.text if bits_count else None, reference.machine.text if kept_memory_turns else None}
+    here_is_apart = not own.ratio.is_missing and own.machine.text not in elsewhere_told
     return Puzzle(
         needs=_needs(paper, pair[1]),
-        elsewhere=sourced(_elsewhere(paper), published.SOURCE),
+        elsewhere=sourced(elsewhere, published.SOURCE),
         bounds=sourced(bounds, published.SOURCE),
-        here=here(paper.at_hand),
+        here=own,
         reference=reference,
-        gpu=_on_gpu(paper),
+        gpu=gpu,
         problems=sourced(_problems(bounds), published.SOURCE),
-        claims={"kept_memory_turns": reference.kept.below(1) and not reference.ratio.below(1)},
+        always_slower=elsewhere.slower.number == elsewhere.devices.number,
+        bits_count=bits_count,
+        here_is_apart=here_is_apart,
+        times_have_widths=not of_chapter("method", paper).cells.half_width.is_missing,
+        has_measured_ratio=bits_count or here_is_apart,
+        claims={"kept_memory_turns": kept_memory_turns},
     )
 
 
@@ -115,12 +123,10 @@ def _elsewhere(paper: Paper) -> PuzzleElsewhere:
     rows = compared(paper)
     if rows.empty:
         return missing(PuzzleElsewhere)
-    rows = rows.set_index("name")
     large, small = rows[rows.byte_share > BY_BYTES], rows[rows.byte_share <= BY_BYTES]
     return PuzzleElsewhere(
         count_of(len(rows), "devices"), count_of((rows.ratio > 1).sum(), "devices"), count_of(len(large), "devices"),
-        *extremes(large.ratio, fewest=2), exact(large.batch.min()), count_of(len(small), "devices"),
-        exact(small.batch.max()), *extremes(small.byte_share, "%", fewest=2),
+        exact(large.batch.min()), exact(small.batch.max()), exact(small.byte_share.max(), "%"),
     )  # fmt: skip
 
 
@@ -186,7 +192,6 @@ def _bounds(device: str, pair: list[Any]) -> Bounds:
     return Bounds(
         device=Name(short_name(device)),
         peak=exact(light.peak_flop_per_s, "FLOP/s"), bandwidth=exact(light.bandwidth_byte_per_s, "B/s"),
-        ridge=exact(light.peak_flop_per_s / light.bandwidth_byte_per_s, "FLOP/B"),
         light_arithmetic=exact(times(light)[0], "s"), heavy_arithmetic=exact(times(heavy)[0], "s"),
         light_bytes=exact(times(light)[1], "s"), heavy_bytes=exact(times(heavy)[1], "s"),
         light_intensity=exact(light.flop / light.layers_byte, "FLOP/B"),
@@ -205,7 +210,7 @@ def here(machine: Machine | None) -> PuzzleHere:
     variants = matching(machine.variants, variant=KEPT_MEMORY, status="ok", precision=BASE_PRECISION, batch=batch)
     quick = {row.model: estimated(row, "latency_s", "s") for row in each(variants)}
     turned = ratio(quick.get(LIGHT, NOTHING), quick.get(HEAVY, NOTHING))
-    found = PuzzleHere(Name(machine.name), count_of(batch), light, heavy, ratio(light, heavy), turned)
+    found = PuzzleHere(Name(machine.name), count_of(batch), ratio(light, heavy), turned)
     command = options.measure_command(f"--models {LIGHT} {HEAVY}")
     return sourced(found, Source(f"machines/{machine.folder}/runs.csv", f"{LIGHT}, {HEAVY}", command))
 

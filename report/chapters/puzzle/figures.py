@@ -45,7 +45,7 @@ def life(_paper: Paper) -> alt.ConcatChart:
             base.mark_text(color=theme.PAPER, fontWeight="bold").encode(
                 x=alt.X("middle:Q").scale(domain=[0, END]), y=y("lane"), text="operator:N"
             ),
-            width=theme.plot_width(3, left=70), height=y.pixels, title=title,
+            width=theme.plot_width(3, left=70, shared=True, figure=theme.TEXT_WIDTH), height=y.pixels, title=title,
         ))  # fmt: skip
     description = "Three operators in time: host, arithmetic and memory of networks that wait for one of them each."
     return alt.concat(*panels, columns=3, name="puzzle-life", description=description)

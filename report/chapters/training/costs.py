@@ -1,11 +1,13 @@
 """The costs of a training step as frames: by network, by layer, by kind of layer, by group of operators."""
 
 from functools import cache
+from typing import Any
 
 import pandas as pd
 
+from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP
-from report.paper import BASE_PRECISION, Machine, Paper, operator_groups, published
+from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper, operator_groups, published
 from report.paper.cells import with_workload
 from report.paper.frames import matching
 from report.paper.published import NETWORK
@@ -13,8 +15,6 @@ from report.paper.published import NETWORK
 PASSES = (FORWARD, BACKWARD)
 
 TRAINING_BATCH = 64  # for memory; or the largest smaller batch size that was counted
-
-UNLIKE = ("mobilenet_v2", "vit_b_16")  # two unlike networks: light convolutions, and attention
 
 STEP_COLUMNS = [
     "model", "latency_s", "forward_s", "time_ratio", "time_ratio_low", "time_ratio_high", "flop_ratio",
@@ -29,14 +29,48 @@ def steps(machine: Machine | None, precision: str = BASE_PRECISION) -> pd.DataFr
     """Return the measured and counted steps at the batch size of most networks, the smallest of equals."""
     if machine is None:
         return pd.DataFrame(columns=STEP_COLUMNS)
-    rows = matching(machine.steps, status="ok", precision=precision)
-    rows = rows[rows.time_ratio.notna() & rows.backward_flop.notna()]
+    rows = timed(machine, precision)
     return rows[rows.batch == rows.groupby("batch").model.nunique().idxmax()] if len(rows) else rows
 
 
+def timed(machine: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame:
+    """Return the measured and counted steps at all batch sizes."""
+    rows = matching(machine.steps, status="ok", precision=precision)
+    return rows[rows.time_ratio.notna() & rows.backward_flop.notna()]
+
+
+TWO = 2  # networks of a figure of pairs
+
+
+def profiled(machine: Machine) -> dict[int, set[str]]:
+    """Return the networks with a timed and profiled step by batch size."""
+    profiles = matching(machine.profiles, status="ok", phase=STEP, variant=EAGER, precision=BASE_PRECISION)
+    both = timed(machine)[["model", "batch"]].merge(profiles[["model", "batch"]].drop_duplicates())
+    return {batch: set(both.model[both.batch == batch]) for batch in both.batch.unique().tolist()}
+
+
+@cache
+def subject(paper: Paper, fewest: int = FEWEST_MODELS, is_profiled: bool = False) -> Machine | None:
+    """Return the machine at hand, or the reference machine if that alone has steps of so many networks."""
+
+    def has_enough(machine: Machine) -> bool:
+        rows = steps(machine)
+        models = set(rows.model)
+        if is_profiled and models:
+            models &= profiled(machine).get(int(rows.batch.iloc[0]), set())
+        return len(models) >= fewest
+
+    here = paper.at_hand
+    if here is None or has_enough(here):
+        return here
+    return next((each for each in paper.machines if each.folder == REFERENCE and has_enough(each)), here)
+
+
 EVERYWHERE = [
-    "device", "precision", "batch", "model", "time_ratio", "time_ratio_low", "time_ratio_high", "flop_ratio", "over",
+    "folder", "device", "precision", "batch", "model", "time_ratio", "time_ratio_low", "time_ratio_high", "flop_ratio",
+    "over",
 ]  # fmt: skip
+COLUMN = ["device", "precision", "batch"]
 
 
 @cache
@@ -45,9 +79,42 @@ def everywhere(paper: Paper) -> pd.DataFrame:
     found = []
     for machine in paper.machines:
         for precision in sorted(set(machine.steps.precision), key=lambda each: (each != BASE_PRECISION, each)):
-            rows = steps(machine, precision)
-            found.append(rows.assign(device=machine.name, over=rows.latency_s / rows.forward_s)[EVERYWHERE])
+            rows = timed(machine, precision).sort_values("batch", kind="stable")
+            found.append(
+                rows.assign(folder=machine.folder, device=machine.name, over=rows.latency_s / rows.forward_s)[
+                    EVERYWHERE
+                ]
+            )
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=EVERYWHERE)
+
+
+def comparable(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of ``everywhere`` at one batch size a device and precision, the same for as many as possible."""
+    counts = rows.groupby(["device", "precision", "batch"]).model.nunique().reset_index(name="networks")
+    if counts.empty:
+        return rows
+    sizes = counts[counts.networks >= min(FEWEST_MODELS, counts.networks.max())].groupby("batch").networks
+    common = sizes.agg(["count", "sum"]).sort_values(["count", "sum"]).index[-1]
+    counts["networks"] = counts.networks.where(counts.batch != common, float("inf"))
+    best = counts.loc[counts.groupby(["device", "precision"]).networks.idxmax(), COLUMN]
+    return rows[pd.MultiIndex.from_frame(rows[COLUMN]).isin(pd.MultiIndex.from_frame(best))]
+
+
+def shared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of ``comparable`` of the same networks on each device and precision, six or more.
+
+    A device with few of the others' networks is left out; none has rows if no two share enough.
+    """
+    cells = {key: set(own.model) for key, own in rows.groupby(COLUMN, sort=False)}
+    common: set[str] = set()
+    kept: list[Any] = []
+    for key, models in sorted(cells.items(), key=lambda cell: -len(cell[1])):
+        both = common & models if kept else models
+        if len(both) >= FEWEST_MODELS:
+            common = both
+            kept.append(key)
+    of_kept = pd.MultiIndex.from_frame(rows[COLUMN]).isin(kept) if len(kept) > 1 else False
+    return rows[rows.model.isin(common) & of_kept]
 
 
 def trained(paper: Paper) -> pd.DataFrame:
@@ -57,8 +124,10 @@ def trained(paper: Paper) -> pd.DataFrame:
     return rows[rows.batch == rows.batch.max()].set_index("model")
 
 
-def layers(paper: Paper, machine: Machine | None) -> pd.DataFrame:
+def layers(paper: Paper, machine: Machine | None, batch: int | None = None) -> pd.DataFrame:
     """Return one row per layer of each network with a profiled step, in the order of execution.
+
+    The batch size is that of ``steps`` unless given.
 
     ``forward_time_s`` is the time of the operators in its module; backward operators count where their forward operator
     ran. FLOP are products and others. The forward pass holds parameters and activations, the backward pass saved
@@ -67,11 +136,10 @@ def layers(paper: Paper, machine: Machine | None) -> pd.DataFrame:
     measured = steps(machine)
     if machine is None or measured.empty:
         return paper.layers.iloc[:0]
-    batch = int(measured.batch.iloc[0])
+    batch = batch or int(measured.batch.iloc[0])
     call = {"phase": STEP, "variant": EAGER, "precision": BASE_PRECISION, "batch": batch}
-    profiled = set(matching(machine.profiles, status="ok", **call).model) & set(measured.model)
     rows = matching(paper.layers, precision=BASE_PRECISION, batch=batch)
-    rows = rows[rows.model.isin(profiled)].sort_values(["model", "position"])
+    rows = rows[rows.model.isin(profiled(machine).get(batch, ()))].sort_values(["model", "position"])
     times = matching(machine.operators, **call).groupby(["model", "path", "stage"]).time_s.sum().unstack("stage")
     times = times.reindex(columns=PASSES).add_suffix("_time_s").reset_index()
     rows = rows.merge(times, on=["model", "path"], how="left")
@@ -91,12 +159,12 @@ SUMMED = [
 
 
 @cache
-def kinds(paper: Paper, machine: Machine | None) -> pd.DataFrame:
+def kinds(paper: Paper, machine: Machine | None, batch: int | None = None) -> pd.DataFrame:
     """Return one row per network and kind of layer: sums of ``layers``, and their shares of the network's sums.
 
     ``time_ratio``, ``flop_ratio`` and ``byte_ratio`` (of the bytes that operators move) are backward over forward.
     """
-    rows = layers(paper, machine).reindex(columns=["model", "layer_kind", *SUMMED])
+    rows = layers(paper, machine, batch).reindex(columns=["model", "layer_kind", *SUMMED])
     sums = rows.groupby(["model", "layer_kind"])[SUMMED].sum().astype(float).reset_index()
     shares = sums[SUMMED] / sums.groupby("model")[SUMMED].transform("sum")
     positive = sums[SUMMED].where(sums[SUMMED] > 0)
@@ -230,7 +298,6 @@ def ratios_across_releases(paper: Paper) -> pd.DataFrame:
     return pairs.assign(ratio=pairs.input_s_other / pairs.input_s)
 
 
-def other_machine(paper: Paper) -> Machine | None:
-    """Return the first GPU where a processor is at hand, and the first processor where a GPU is."""
-    here = paper.at_hand
-    return paper.machine("gpu" if here.chip_kind == "cpu" else "cpu") if here else None
+def other_machine(paper: Paper, machine: Machine) -> Machine | None:
+    """Return the first GPU for a processor, and the first processor for a GPU."""
+    return paper.machine("gpu" if machine.chip_kind == "cpu" else "cpu")

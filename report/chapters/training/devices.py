@@ -20,10 +20,10 @@ PUBLISHED = Source("published/measurements/models.csv", "steps and inferences")
 
 
 class StepRange(Facts):
-    """Medians over six networks or more, by machine and precision, each at the batch size of most networks."""
+    """Medians by machine and precision over the networks that all of them timed, each at one batch size."""
 
     devices: Value  #: machines with a median
-    networks: Value  #: the fewest networks behind a median
+    networks: Value  #: the networks behind each median
     least: Value  #: the lowest median of a step over its forward pass, with its machine and precision
     most: Value  #: the highest median of a step over its forward pass, with its machine and precision
     least_ratio: Value  #: the lowest median of backward over forward, with its machine and precision
@@ -67,16 +67,17 @@ class PublishedSteps(Facts):
 
 
 def own(rows: pd.DataFrame) -> StepRange:
-    """Summarise the rows of ``costs.everywhere``."""
-    cells = rows.groupby(["device", "precision"], sort=False).filter(lambda cell: len(cell) >= FEWEST_MODELS)
-    if cells.empty:
-        return missing(StepRange)
-    cells = cells.assign(cell=cells.device + " at " + cells.precision)
-    ends = (extremes(cells.groupby("cell")[column].median(), fewest=2) for column in ("over", "time_ratio"))
-    networks = cells.groupby("cell").model.nunique().min()
-    found = StepRange(count_of(cells.device.nunique(), "machines"), count_of(networks, "models"), *sum(ends, ()))
+    """Summarise the rows of ``costs.shared``."""
+    table = ", ".join(f"machines/{folder}/samples.csv" for folder in dict.fromkeys(rows.folder))
     command = measure_command("--sections workload training")
-    return sourced(found, Source("machines/*/samples.csv", "phases step, forward and backward", command))
+    source = Source(table or "machines/*/samples.csv", "phases step, forward and backward", command)
+    if rows.empty:
+        return sourced(missing(StepRange), source)
+    cells = rows.assign(cell=rows.device + " at " + rows.precision)
+    ends = (extremes(cells.groupby("cell")[column].median(), fewest=2) for column in ("over", "time_ratio"))
+    networks = count_of(rows.model.nunique(), "models")
+    found = StepRange(count_of(cells.device.nunique(), "machines"), networks, *sum(ends, ()))
+    return sourced(found, source)
 
 
 def idle(paper: Paper) -> IdleStep:

@@ -13,7 +13,7 @@ from report.facts import Facts, missing, source_of, sourced
 from report.paper import ALONE, BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.cells import update_byte
 from report.paper.frames import each, highest, matching
-from report.stats.value import Name, Value, count_of, estimated, exact, extremes, median_of, ratio
+from report.stats.value import Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
 
 MOSTLY = 0.5  # a GPU that runs kernels for less of a step waits for its host
 OTHERS = ("other", "outside the layers")  # no kinds of layer
@@ -33,14 +33,16 @@ class Embeddings(Facts):
 
 
 class StepRatios(Facts):
-    """A training step of the machine at hand, over the networks at one batch size."""
+    """A training step of the machine at hand, over the networks at one batch size.
 
-    machine: Name  #: the machine at hand
+    If it has fewer than six, here and in all that follows, the reference machine's.
+    """
+
+    machine: Name  #: the machine
     networks: Value  #: networks with a measured step
     over_forward: Value  #: time of a step over its forward pass
     flop_over_forward: Value  #: FLOP of a step over its forward pass
     excess: Value  #: ratio of these ratios, time over FLOP: 1 if time follows FLOP
-    over_flop_bound: Value  #: time of a step over its FLOP at the peak
     over_operator_bound: Value  #: time of a step over the roofline layer by layer
     time_ratio: Value  #: backward over forward in time
     flop_ratio: Value  #: backward over forward in FLOP
@@ -49,23 +51,34 @@ class StepRatios(Facts):
     apart: Value  #: networks whose ratio in FLOP is outside the 95 % interval of their ratio in time
 
 
+class Batches(Facts):
+    """Backward over forward in time at two batch sizes, over the networks with both."""
+
+    first: Value  #: the smaller batch size
+    last: Value  #: the larger batch size
+    networks: Value  #: networks with both
+    change: Value  #: the ratio at the larger batch size over the ratio at the smaller one
+
+
 class TrainingKinds(Facts):
     """Backward over forward in time by kind of layer, over the networks where the kind matters."""
 
+    machine: Name  #: the machine at hand, or the reference machine if that alone has six profiled networks
     convolution: Value  #: backward over forward in time of convolutions
     normalisation: Value  #: backward over forward in time of normalisations
     pooling: Value  #: backward over forward in time of poolings
 
 
 class TrainingShares(Facts):
+    """Shares of a step by kind of layer, on the machine and at the batch size of the ratios by kind."""
+
     networks: Value  #: networks with a profiled step
     time_kind: Name  #: the kind that takes most time in most networks
     time_first: Value  #: networks where that kind takes most time
     memory_kind: Name  #: the kind that holds most memory in most networks
     memory_first: Value  #: networks where that kind holds most memory
-    products_flop: Value  #: share of the FLOP that layers with products do
+    products_flop: Value  #: share of all operations that layers with products do
     products_time: Value  #: share of the time that layers with products take
-    other: Name  #: the machine of the other kind, processor or GPU, with profiled steps
 
 
 class TrainingMemory(Facts):
@@ -76,7 +89,7 @@ class TrainingMemory(Facts):
     halved: Value  #: peak at half the batch over the peak
     frozen_share: Value  #: the most that the last layer with products keeps of the saved bytes, all others frozen
     frozen_step: Value  #: FLOP of a step with all layers frozen but that one, over the whole step
-    measured_off: Value  #: the largest distance of a measured peak from the counted one, as a share
+    measured_off: Value  #: the largest distance of a measured peak from the counted one, as a share, with its network
 
 
 class TrainingState(Facts):
@@ -114,7 +127,7 @@ class Groups(Facts):
 
 class TrainingReference(Facts):
     pooling_time: Value  #: pooling's share of GoogLeNet's forward time
-    pooling_flop: Value  #: pooling's share of GoogLeNet's forward FLOP
+    pooling_flop: Value  #: pooling's share of the operations of GoogLeNet's forward pass
     forward_rate: Value  #: bytes a second of normalisation, forward
     backward_rate: Value  #: bytes a second of normalisation, backward
     apart: Value  #: networks whose ratio in FLOP is outside the interval of their ratio in time
@@ -138,6 +151,7 @@ class Training(Facts):
     counts: Counts
     embeddings: Embeddings
     step: StepRatios
+    batches: Batches
     kinds: TrainingKinds
     shares: TrainingShares
     memory: TrainingMemory
@@ -154,32 +168,38 @@ class Training(Facts):
     recorded: traced.RecordedTraining
     problems: TrainingProblems
     host_bound: bool
+    kinds_elsewhere: bool  # whether the kinds of layer are another machine's than the steps
     claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Training:
-    machine = paper.at_hand
-    folder = f"machines/{machine.folder}" if machine else "machines"
+    machine, of_kinds = costs.subject(paper), costs.subject(paper, is_profiled=True)
+    of_two = costs.subject(paper, costs.TWO, True)
     counted = source_of("workload/models.csv", "fp32, with a backward pass", "workload")
-    measured = source_of(f"{folder}/samples.csv", "phases step, forward, backward, update; fp32", "workload training")
-    profiled = source_of(f"{folder}/operators.csv", "phase step, fp32", "workload training operators")
-    pair = [*costs.pick(costs.groups(paper, machine).model, STORY), None, None]
+    measured = _source(machine, "samples", "phases step, forward, backward, update; fp32", "workload training")
+    profiled, of_pair = (
+        _source(each, "operators", "phase step, fp32", "workload training operators") for each in (of_kinds, of_two)
+    )
+    pair = [*costs.pick(costs.groups(paper, of_two).model, STORY), None, None]
     reference, claims = _reference(paper.reference)
     idle = devices.idle(paper)
     counts, embeddings = _counts(paper)
+    memory = _memory(paper, machine)
+    memory = replace(memory, measured_off=replace(memory.measured_off, source=measured))
     return Training(
         counts=sourced(counts, counted),
         embeddings=sourced(embeddings, counted),
         step=sourced(_step(machine), measured),
-        kinds=sourced(_kinds(paper, machine), profiled),
-        shares=sourced(_shares(paper, machine), profiled),
-        memory=sourced(_memory(paper, machine), counted),
+        batches=sourced(_batches(machine), measured),
+        kinds=sourced(_kinds(paper, of_kinds), profiled),
+        shares=sourced(_shares(paper, of_kinds), profiled),
+        memory=sourced(memory, counted),
         state=sourced(_state(paper), counted),
         example=sourced(_example(machine), measured),
-        first=sourced(_groups(paper, machine, pair[0]), profiled),
-        second=sourced(_groups(paper, machine, pair[1]), profiled),
+        first=sourced(_groups(paper, of_two, pair[0]), of_pair),
+        second=sourced(_groups(paper, of_two, pair[1]), of_pair),
         counters=traced.counters(paper),
-        own=devices.own(costs.everywhere(paper)),
+        own=devices.own(costs.shared(costs.comparable(costs.everywhere(paper)))),
         idle=idle,
         pair=devices.pair(paper),
         gpus=devices.published_steps(paper),
@@ -187,8 +207,13 @@ def of(paper: Paper) -> Training:
         recorded=traced.recorded_facts(paper),
         problems=sourced(_problems(paper), counted),
         host_bound=idle.busy.number is not None and idle.busy.number < MOSTLY,
+        kinds_elsewhere=machine is not of_kinds,
         claims=claims,
     )
+
+
+def _source(machine: Machine | None, table: str, rows: str, sections: str) -> Source:
+    return source_of(f"machines/{machine.folder if machine else '*'}/{table}.csv", rows, sections)
 
 
 def _counts(paper: Paper) -> tuple[Counts, Embeddings]:
@@ -218,7 +243,6 @@ def _step(machine: Machine | None) -> StepRatios:
         over_forward=median_of(over),
         flop_over_forward=median_of(flop),
         excess=median_of(over / flop),
-        over_flop_bound=median_of(rows.latency_s / rows.flop_bound_s),
         over_operator_bound=median_of(rows.latency_s / rows.operator_bound_s),
         time_ratio=median_of(rows.time_ratio),
         flop_ratio=median_of(rows.flop_ratio),
@@ -228,13 +252,27 @@ def _step(machine: Machine | None) -> StepRatios:
     )
 
 
+def _batches(machine: Machine | None) -> Batches:
+    if machine is None:
+        return missing(Batches)
+    rows = costs.timed(machine)
+    counts = rows.groupby("batch").model.nunique()
+    sizes = [int(batch) for batch in counts.index[counts >= FEWEST_MODELS]]
+    if len(sizes) < 2:
+        return missing(Batches)
+    first, last = (matching(rows, batch=batch).set_index("model").time_ratio for batch in (sizes[0], sizes[-1]))
+    change = (last / first).dropna()
+    return Batches(exact(sizes[0]), exact(sizes[-1]), count_of(len(change), "models"), median_of(change))
+
+
 def _kinds(paper: Paper, machine: Machine | None) -> TrainingKinds:
     rows = costs.seen(paper, machine)
 
     def typical(kind: str) -> Value:
         return median_of(matching(rows, layer_kind=kind).time_ratio)
 
-    return TrainingKinds(typical("convolution"), typical("normalisation"), typical("pooling"))
+    name = Name(machine.name if machine and len(rows) else None)
+    return TrainingKinds(name, typical("convolution"), typical("normalisation"), typical("pooling"))
 
 
 def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
@@ -247,7 +285,6 @@ def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
     )
     products = rows[rows.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[[*both]].sum()
     whole = rows.groupby("model")[[*both]].sum()
-    other = costs.other_machine(paper)
     return TrainingShares(
         networks=count_of(rows.model.nunique(), "models"),
         time_kind=Name(time_kind),
@@ -256,7 +293,6 @@ def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
         memory_first=count_of(memory_first),
         products_flop=median_of(products.flop / whole.flop, "%"),
         products_time=median_of(products.time_s / whole.time_s, "%"),
-        other=Name(other.name if other is not None and len(costs.kinds(paper, other)) else None),
     )
 
 
@@ -270,7 +306,7 @@ def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
     saved = last.traffic_byte - last.parameter_byte - last.activation_byte  # a product reads parameters and its input
     saved = saved.clip(upper=rows.saved_byte)  # the network's own input is not saved for it
     steps = costs.steps(machine)
-    off = (steps.peak_byte / steps.training_peak_byte - 1).abs()
+    off = (steps.peak_byte / steps.training_peak_byte - 1).abs().set_axis(steps.model.map(model_name))
     return TrainingMemory(
         batch=exact(next(iter(rows.batch), None)),
         peak_over_inference=median_of(rows.training_peak_byte / rows.inference_peak_byte),
@@ -279,7 +315,7 @@ def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
         halved=median_of(half_peak / rows.training_peak_byte, "%"),
         frozen_share=extremes(saved / rows.saved_byte, "%")[1],
         frozen_step=median_of((rows.forward_flop + last.forward_flop) / (rows.forward_flop + rows.backward_flop), "%"),
-        measured_off=exact(off.max(), "%"),
+        measured_off=extremes(off, "%")[1],
     )
 
 
@@ -338,7 +374,7 @@ def _groups(paper: Paper, machine: Machine | None, model: str | None) -> Groups:
 
 
 def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
-    machine = paper.at_hand
+    machine = costs.subject(paper)
     rows = costs.seen(paper, machine)
     of_kind = {kind: matching(rows, layer_kind=kind).set_index("model") for kind in ("normalisation", "pooling")}
     normalisation, pooling = of_kind["normalisation"], of_kind["pooling"].reindex(["googlenet"]).iloc[0]

@@ -11,14 +11,15 @@ import pandas as pd
 
 from measure.domain.models import STORY
 from measure.domain.names import model_name
+from measure.domain.words import INFERENCE
 from report import display, options
 from report.chapters.training import costs, traced
 from report.charts import forms, theme
 from report.charts.annotations import tips
-from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, longest
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape, longest
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
-from report.paper import BASE_PRECISION, Paper
+from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import MEMORY_PARTS
 from report.paper.chips import short_name
 from report.paper.frames import spread
@@ -28,7 +29,7 @@ STEPS = "--sections workload training"
 PROFILES = "--sections workload training operators"
 
 KINDS = {"cpu": "processor", "gpu": "GPU"}
-QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
+QUANTITIES = {"time_s": "time", "flop": "operations", "byte": "memory"}
 TEMPORARY, LAYERED = "temporary", "layer-by-layer bound"
 MEMORY = "memory"  # the last level of memory
 SHARES = alt.binding_range(min=0, max=0.5, step=0.01, name="Share from ")
@@ -42,9 +43,10 @@ LETTERS = {
 
 SLICE_COLORS = {f"{LETTERS[kind]}  {kind}": color for kind, color in theme.LAYER_COLORS.items()}
 LIGHT = {theme.SKY, theme.YELLOW, theme.PURPLE, theme.LAYER_COLORS[OTHER], theme.LAYER_COLORS["outside the layers"]}
-PIE, CELL, RADIUS = 110.0, 114.0, 33  # pixels from a pie to the next, down and across; of a pie
-STEP_OF_RATIOS = 12  # pixels from a name to the next
-FEW = 12  # the most networks in the figures of ratios, of memory and of steps
+PIE, CELL, RADIUS = 96.0, 94.0, 26  # pixels from a pie to the next, down and across; of a pie
+LETTERED = 11 / (2 * pi * (RADIUS - 9))  # the share of a slice that is as wide as its letter
+STEP = 11.5  # pixels from a name to the next
+FEW = 12  # the most networks in the figure of steps
 
 
 def with_names(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
@@ -53,35 +55,30 @@ def with_names(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
     return found.assign(network=found.model.map(model_name))
 
 
+def _titled(machine: Machine, batch: Any) -> str:
+    return f"{machine.name}, {BASE_PRECISION}, batch {batch}"
+
+
 @display.figure
-def ratios(paper: Paper) -> alt.ConcatChart:
-    """Draw backward over forward: left by network, right by kind of layer where layers were profiled."""
-    rows = with_names(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False)
-    rows = spread(rows, FEW)
-    left = longest(list(rows.network), theme.TICK_SIZE) + 12
-    width = theme.plot_width(2, left=left)
-    rows = rows.assign(byte_ratio=(rows.backward_traffic_byte / rows.traffic_byte).astype(float))
-    ends = [*rows.time_ratio_low, *rows.time_ratio_high, *rows.time_ratio, *rows.flop_ratio, *rows.byte_ratio]
-    axis = LinearAxis.around(ends, zero=False, pixels=width, title="backward over forward")
-    ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", "bytes": "byte_ratio"}
-    panels = [forms.dots(rows, "network", ratio, axis, ticks=ticks, title="Networks", step=STEP_OF_RATIOS)]
-    if kinds := _kinds(paper):
-        ends = [value for kind in kinds for value in kind.values() if isinstance(value, float)]
-        of_kinds = LogAxis.around(ends, pixels=width, title="backward over forward")
-        step = max(STEP_OF_RATIOS, STEP_OF_RATIOS * len(rows) / len(kinds))  # as high as the left panel, if names fit
-        panels.append(forms.dots(
-            pd.DataFrame(kinds), "kind", ("time", "low", "high"), of_kinds, ticks={"FLOP": "flop", "bytes": "byte"},
-            title="Kinds of layer", step=step,
-        ))  # fmt: skip
-    most, least = rows.iloc[0], rows.iloc[-1]
-    description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
-    return alt.concat(*panels, name="training-ratios", description=description)
+def ratios(paper: Paper) -> alt.LayerChart:
+    """Draw backward over forward by kind of layer: medians over networks, in time, in FLOP and in bytes."""
+    machine = display.required(costs.subject(paper, is_profiled=True), options.measure_command(PROFILES))
+    kinds = pd.DataFrame(display.required(_kinds(paper, machine), options.measure_command(PROFILES)))
+    width = theme.plot_width(left=longest(list(kinds.kind), theme.TICK_SIZE) + 12, figure=theme.HALF_WIDTH)
+    ends = [value for column in ("time", "low", "high", "flop", "byte") for value in kinds[column].dropna()]
+    axis = LogAxis.around(ends, pixels=width, title="backward over forward")
+    most, least = kinds.iloc[0], kinds.iloc[-1]
+    return forms.dots(
+        kinds, "kind", ("time", "low", "high"), axis, ticks={"FLOP": "flop", "bytes": "byte"}, step=STEP,
+        title=_titled(machine, next(iter(costs.steps(machine).batch))), name="training-ratios",
+        description=f"Backward over forward in time by kind of layer, from {least.kind} to {most.kind}.",
+    )  # fmt: skip
 
 
-def _kinds(paper: Paper) -> list[dict[str, Any]]:
+def _kinds(paper: Paper, machine: Machine) -> list[dict[str, Any]]:
     """Return the medians by kind of layer, the highest first; a kind without products has no ratio of FLOP."""
     found: list[dict[str, Any]] = []
-    for kind, rows in costs.seen(paper, paper.at_hand).groupby("layer_kind"):
+    for kind, rows in costs.seen(paper, machine).groupby("layer_kind"):
         time, flop, byte = (median_of(rows[f"{cost}_ratio"]) for cost in ("time", "flop", "byte"))
         ends = {"low": time.low, "high": time.high, "flop": flop.number, "byte": byte.number}
         found.append({"kind": f"{kind} ({len(rows)})", "time": time.number} | ends)
@@ -89,12 +86,31 @@ def _kinds(paper: Paper) -> list[dict[str, Any]]:
 
 
 @display.figure
-def memory(paper: Paper, everything: bool = False) -> alt.LayerChart:
+def networks(paper: Paper) -> alt.LayerChart:
+    """Draw backward over forward of each network."""
+    machine = display.required(costs.subject(paper), options.measure_command(STEPS))
+    rows = with_names(costs.steps(machine), STEPS).sort_values("time_ratio", ascending=False)
+    rows = spread(rows, display.DRAWN)
+    width = theme.plot_width(left=longest(list(rows.network), theme.TICK_SIZE) + 12, figure=theme.HALF_WIDTH)
+    rows = rows.assign(byte_ratio=(rows.backward_traffic_byte / rows.traffic_byte).astype(float))
+    ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", "bytes": "byte_ratio"}
+    ends = [value for column in (*ratio, *ticks.values()) for value in rows[column].dropna()]
+    axis = LinearAxis.around(ends, zero=False, pixels=width, title="backward over forward")
+    most, least = rows.iloc[0], rows.iloc[-1]
+    return forms.dots(
+        rows, "network", ratio, axis, ticks=ticks, step=13, title=_titled(machine, least.batch),
+        name="training-networks",
+        description=f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP.",
+    )  # fmt: skip
+
+
+@display.figure
+def memory(paper: Paper) -> alt.LayerChart:
     """Draw the memory of a step as shares, with its peak as a number and the peak of inference as a mark."""
     rows = costs.trained(paper).reset_index()
     rows = with_names(rows[rows.training_peak_byte.notna()], "--sections workload")
     rows = rows.assign(over=rows.training_peak_byte / rows.inference_peak_byte).sort_values("over")
-    rows = spread(rows, display.LISTED if everything else FEW)
+    rows = spread(rows, display.LISTED)
     parts = rows[list(MEMORY_PARTS.values())].rename(columns={column: name for name, column in MEMORY_PARTS.items()})
     parts[TEMPORARY] = (rows.training_peak_byte - parts.sum(axis=1)).clip(lower=0)
     whole = parts.sum(axis=1)
@@ -104,7 +120,7 @@ def memory(paper: Paper, everything: bool = False) -> alt.LayerChart:
     palette = theme.MEMORY_COLORS | {TEMPORARY: theme.GREY}
     chart = forms.stacked_bars(
         long, "network", "part", "share", palette, note="peak", step=13, width=theme.HALF_WIDTH,
-        name=f"training-memory{'-all' if everything else ''}",
+        title=f"Batch {rows.batch.iloc[0]}", name="training-memory",
         description=f"Memory of a training step of {len(rows)} networks, by its use.",
     )  # fmt: skip
     x = LinearAxis(low=0, high=1, pixels=chart.width, format="%")
@@ -114,35 +130,44 @@ def memory(paper: Paper, everything: bool = False) -> alt.LayerChart:
 
 
 @display.figure
-def pies(paper: Paper, everything: bool = False) -> alt.ConcatChart:
-    """Draw a panel for each quantity of both passes, with a pie for each network and its shares in per cent."""
-    rows = with_names(costs.kinds(paper, paper.at_hand), PROFILES)
-    two = costs.pick(rows.model, costs.UNLIKE)
-    others = [model for model in dict.fromkeys(rows.model) if model not in two][:8]
-    models = display.required(others if everything else two)
-    panels = []
-    for (cost, name), stage in product(QUANTITIES.items(), costs.PASSES):
-        panels.append(_pies(rows, models, f"{stage}_{cost}", f"{name}, {stage}"))
-    description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
-    return alt.concat(*panels, name=f"training-pies{'-others' if everything else ''}", description=description)
+def pies(paper: Paper) -> alt.ConcatChart:
+    """Draw pies of the FLOP, the memory and the time of two networks, the time also on a GPU or a processor."""
+    own = display.required(costs.subject(paper), options.measure_command(PROFILES))
+    batches, other = costs.profiled(own), costs.other_machine(paper, own)
+    both = {
+        batch: batches[batch] & some
+        for batch, some in (costs.profiled(other) if other else {}).items()
+        if batch in batches
+    }
+    batch, common = max(both.items(), key=lambda one: (len(one[1]), one[0]), default=(None, set()))
+    rows = with_names(costs.kinds(paper, own, batch), PROFILES)
+    rows = rows.assign(flop=rows.forward_flop + rows.backward_flop)
+    rows = rows.assign(flop_share=rows.flop / rows.groupby("model").flop.transform("sum"))
+    models = costs.pick(pd.Series([*sorted(common), *rows.model], dtype=object), STORY)
+    panels = [_pies(rows, models, "flop", ["operations,", "both passes"])]
+    panels += [_pies(rows, models, f"{stage}_byte", ["memory,", stage]) for stage in costs.PASSES]
+    machines = [own, other] if other and common.intersection(models) else [own]
+    for machine in machines:
+        named = with_names(costs.kinds(paper, machine, batch), PROFILES)
+        kind = KINDS[machine.chip_kind]
+        panels += [_pies(named, models, f"{stage}_time_s", [f"time, {kind},", stage]) for stage in costs.PASSES]
+    names = " and ".join(machine.name for machine in machines)
+    title = f"{names}, {BASE_PRECISION}, batch {batch or next(iter(costs.steps(own).batch))}"
+    description = f"Pies of FLOP, memory and time by kind of layer for {' and '.join(map(model_name, models))}."
+    return alt.concat(*panels, title=title, name="training-pies", description=description)
 
 
 @display.figure
-def pies_of_two(paper: Paper) -> alt.ConcatChart:
-    """Draw the time of both passes by kind of layer, on processor and GPU, for the same networks."""
-    command = options.measure_command(f"--device cuda {PROFILES}")
-    machines = [display.required(each, command) for each in (paper.at_hand, costs.other_machine(paper))]
-    tables = [with_names(costs.kinds(paper, machine), command) for machine in machines]
-    common = [model for model in dict.fromkeys(tables[0].model) if model in set(tables[1].model)]
-    models = display.required(costs.pick(pd.Series(common, dtype=object), STORY))
+def pies_of_all(paper: Paper) -> alt.ConcatChart:
+    """Draw a panel for each quantity and pass, with a pie for each network, ten at most."""
+    rows = with_names(costs.kinds(paper, costs.subject(paper, costs.TWO, True)), PROFILES)
+    models = costs.pick(rows.model, ("vit_b_16", *STORY, *[""] * 7))
     panels = [
-        _pies(rows, models, f"{stage}_time_s", f"{KINDS[machine.chip_kind]}, {stage}")
-        for machine, rows in zip(machines, tables, strict=True)
-        for stage in costs.PASSES
+        _pies(rows, models, f"{stage}_{cost}", [f"{name},", stage])
+        for (cost, name), stage in product(QUANTITIES.items(), costs.PASSES)
     ]
-    names = " and ".join(machine.name for machine in machines)
-    description = f"Pies of time by kind of layer on {names} for {', '.join(map(model_name, models))}."
-    return alt.concat(*panels, name="training-pies-of-two", description=description)
+    description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
+    return alt.concat(*panels, name="training-pies-of-all", description=description)
 
 
 def slices(rows: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -154,14 +179,15 @@ def slices(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     return rows.iloc[rows.share.mask(rows.kind == OTHER, 0).argsort()[::-1]]
 
 
-def _pies(rows: pd.DataFrame, models: Sequence[str], column: str, of: str) -> alt.LayerChart:
+def _pies(rows: pd.DataFrame, models: Sequence[str], column: str, title: list[str]) -> alt.LayerChart:
     """Draw a pie for each network, below each other. Each has its name, since a narrow page moves the panels."""
+    of = " ".join(title)
     middles = {model_name(model): PIE * (line + 0.5) + 10 for line, model in enumerate(models)}
     seen = rows[rows.model.isin(models) & (rows[f"{column}_share"] >= traced.SEEN)]
     places = alt.X("x:Q", scale=None, axis=None), alt.Y("y:Q", scale=None, axis=None)
     cut = slices(seen, column)
     cut = cut.assign(
-        x=CELL / 2, y=cut.network.map(middles), of=of, letter=cut.kind.map(LETTERS).where(cut.share >= SMALL, ""),
+        x=CELL / 2, y=cut.network.map(middles), of=of, letter=cut.kind.map(LETTERS).where(cut.share >= LETTERED, ""),
         slice=cut.kind.map(lambda kind: f"{LETTERS[kind]}  {kind}"),
         ink=[theme.INK if theme.LAYER_COLORS[kind] in LIGHT else theme.PAPER for kind in cut.kind],
     ).sort_values("y", kind="stable")  # fmt: skip
@@ -179,7 +205,7 @@ def _pies(rows: pd.DataFrame, models: Sequence[str], column: str, of: str) -> al
     return alt.layer(
         tips(arcs, ("of", "of", ""), ("network", "network", ""), ("kind", "kind", ""), ("share", "share", ".1%")),
         alt.Chart(names).mark_text(align="left").encode(*places, text=alt.Text("text:N")), numbers, letters,
-        title=of, width=CELL, height=PIE * len(middles), view={"stroke": None},
+        title=alt.Title(title, lineHeight=14), width=CELL, height=PIE * len(middles), view={"stroke": None},
     )  # fmt: skip
 
 
@@ -191,8 +217,8 @@ def choice(name: str, value: str, values: list[str], title: str) -> alt.Paramete
 @display.figure
 def strip(paper: Paper) -> alt.ConcatChart:
     """Draw each layer's share of a network that the reader picks, forward upwards and backward downwards."""
-    layers = with_names(costs.layers(paper, paper.at_hand), PROFILES)
-    names = [model_name(model) for model in costs.pick(layers.model, costs.UNLIKE)]
+    layers = with_names(costs.layers(paper, costs.subject(paper, costs.TWO, True)), PROFILES)
+    names = [model_name(model) for model in costs.pick(layers.model, STORY)]
     layers = layers[layers.network.isin({*names, *spread(layers.drop_duplicates("network"), display.DRAWN).network})]
     panels = []
     for cost, title in QUANTITIES.items():
@@ -223,20 +249,44 @@ def strip(paper: Paper) -> alt.ConcatChart:
 
 
 @display.figure
-def steps(paper: Paper) -> alt.LayerChart:
-    rows = with_names(costs.steps(paper.at_hand), STEPS).sort_values("latency_s", ascending=False)
-    rows = spread(with_names(rows[rows.flop_bound_s.notna()], "--sections roofs"), FEW)
+def steps(paper: Paper) -> alt.ConcatChart:
+    """Draw time and memory of the same networks: a step against its least times, and against inference."""
+    machine = display.required(costs.subject(paper), options.measure_command(STEPS))
+    rows = with_names(costs.steps(machine), STEPS).sort_values("latency_s", ascending=False)
+    rows = with_names(rows[rows.flop_bound_s.notna()], "--sections roofs").reset_index(drop=True)
+    is_named = rows.network.isin(theme.ACCENTS)
+    rows = rows[is_named | rows.index.isin(spread(rows[~is_named], FEW - int(is_named.sum())).index)]
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     ends = [*rows.latency_s, *rows.flop_bound_s, *rows.latency_high_s.dropna()]
-    width = theme.plot_width(left=left, figure=theme.HALF_WIDTH)
-    axis = LogAxis.around(ends, pixels=width, title="time of a step", unit="s")
+    axis = LogAxis.around(ends, pixels=theme.plot_width(2, left=left), title="time of a step", unit="s")
     tooltip = [("network", "network", ""), ("latency_s", "measured", "s"), ("flop_bound_s", "FLOP at the peak", "s")]
     measured = ("latency_s", "latency_low_s", "latency_high_s")
     ticks = {"FLOP at the peak": "flop_bound_s", LAYERED: "operator_bound_s"}
-    return forms.dots(
-        rows, "network", measured, axis, ticks=ticks, step=13, tooltip=tooltip, name="training-steps",
-        description=f"Measured and least time of a training step of {len(rows)} networks.",
-    )  # fmt: skip
+    panels = [forms.dots(
+        rows, "network", measured, axis, ticks=ticks, step=STEP, tooltip=tooltip,
+        title=_titled(machine, rows.batch.iloc[0]),
+    )]  # fmt: skip
+    held = costs.trained(paper).reindex(rows.model).reset_index()
+    held = held.assign(network=held.model.map(model_name), low=None, high=None)
+    if len(held := held[held.training_peak_byte.notna()]):
+        ends = [*held.training_peak_byte, *held.inference_peak_byte]
+        axis = LogAxis.around(ends, pixels=axis.pixels, title="peak of memory", unit="B")
+        tooltip = [
+            ("network", "network", ""), ("training_peak_byte", "step", "B"), ("inference_peak_byte", "inference", "B"),
+        ]  # fmt: skip
+        dots = forms.dots(
+            held, "network", ("training_peak_byte", "low", "high"), axis, step=STEP, tooltip=tooltip,
+            title=f"Memory, counted, batch {held.batch.iloc[0]}",
+        )  # fmt: skip
+        places = axis("inference_peak_byte"), Categories.steps(held.network, STEP)("network")
+        squares = alt.Chart(held.assign(mark=INFERENCE)).mark_point(filled=False, fill=theme.PAPER, size=40)
+        squares = squares.encode(*places, color=by_color("mark", {INFERENCE: theme.GREEN}))
+        panels.append(dots + tips(squares.encode(shape=by_shape("mark", {INFERENCE: "square"})), *tooltip))
+    return alt.concat(
+        *panels,
+        name="training-steps",
+        description=f"Measured and least time of a training step of {len(rows)} networks, and its memory.",
+    )
 
 
 @display.figure
@@ -245,7 +295,7 @@ def kernels(paper: Paper) -> alt.ConcatChart:
 
     In the page a reader chooses the networks, one group, the level of memory and the least share.
     """
-    machine = display.required(paper.at_hand, options.measure_command(PROFILES))
+    machine = display.required(costs.subject(paper, costs.TWO, True), options.measure_command(PROFILES))
     rows = with_names(costs.groups(paper, machine), PROFILES)
     rows = with_names(rows[rows.flop_per_s.notna() & (rows.share >= traced.SEEN)], "--sections workload")
     roof = display.required(machine.roof(BASE_PRECISION), options.measure_command("--sections roofs"))

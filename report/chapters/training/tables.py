@@ -1,51 +1,67 @@
 """The tables of the chapter on training."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
+from measure.domain.models import STORY
 from measure.domain.names import model_name
 from report import display, options
 from report.chapters.training import costs
-from report.chapters.training.figures import FEW, STEPS, with_names
+from report.chapters.training.figures import STEPS, with_names
 from report.markdown import escape
 from report.markdown_table import NONE, markdown_table
 from report.paper import Paper
 from report.paper.frames import each, spread
-from report.stats.value import estimated, exact
+from report.stats.value import estimated, exact, median_of
+
+CHOSEN = (*STORY, "resnet50", "vit_b_16")
 
 
 @display.table
 def ratios(paper: Paper) -> str:
-    """List backward over forward of networks on every device and precision; the networks of most devices."""
-    rows = display.required(costs.everywhere(paper), options.measure_command(STEPS))
-    cells = {
-        f"{escape(str(device))}, {precision}, batch {batch}": own.set_index("model")
-        for (device, precision, batch), own in rows.groupby(["device", "precision", "batch"], sort=False)
-    }
-    shared = rows.groupby("model").device.count()
-    shared = shared[shared > 1] if (shared > 1).any() else shared
-    flop = rows.groupby("model").flop_ratio.median()
-    networks = spread(flop[shared.index].to_frame().assign(name=shared.index.map(model_name)).sort_values("name"), FEW)
-    lines = [
-        [escape(row.name), exact(row.flop_ratio), *(_ratio(own, row.Index) for own in cells.values())]
-        for row in each(networks)
-    ]
-    lines += _medians(rows, [*cells.values()])
-    return markdown_table(" | ".join(["Network", "FLOP >", *(f"{name} >" for name in cells)]), lines)
+    """List backward over forward on every device and precision: of four networks, and medians over the shared ones."""
+    rows = display.required(costs.comparable(costs.everywhere(paper)), options.measure_command(STEPS))
+    shared = costs.shared(rows)
+    columns = costs.pick(shared.model if len(shared) else rows.model, CHOSEN)
+    flop = rows.drop_duplicates("model").set_index("model").flop_ratio.astype(float)
+    common = flop[list(dict.fromkeys(shared.model))]
+    typical = common.median()
+    lines = [["*FLOP*", NONE, NONE, *map(exact, flop[columns]), exact(typical), _range(common), exact(1 + typical)]]
+    for (device, precision, batch), own in rows.groupby(costs.COLUMN, sort=False):
+        both = shared[(shared[costs.COLUMN] == [device, precision, batch]).all(axis=1)]
+        cells = (_ratio(own.set_index("model"), model) for model in columns)
+        ends = (exact(both.time_ratio.median()), _range(both.time_ratio), exact(both.over.median()))
+        lines.append([escape(str(device)), precision, batch, *cells, *ends])
+    header = " | ".join(f"{escape(model_name(model))} >" for model in columns)
+    return markdown_table(f"Device | Precision | Batch > | {header} | Median > | Range > | Step >", lines)
+
+
+def _range(ratios: pd.Series) -> str:
+    return f"{ratios.min():#.2g}–{ratios.max():#.2g}" if len(ratios) else NONE
 
 
 def _ratio(own: pd.DataFrame, model: Any) -> str:
     return str(estimated(own.loc[model], "time_ratio")) if model in own.index else NONE
 
 
-def _medians(rows: pd.DataFrame, cells: list[pd.DataFrame]) -> Iterator[list[Any]]:
-    """Yield the last rows of the table of ratios: medians over all networks of a column, and their number."""
+@display.table
+def all_ratios(paper: Paper) -> str:
+    """List backward over forward of networks at every batch size on every device and precision."""
+    rows = display.required(costs.everywhere(paper), options.measure_command(STEPS))
+    cells = {key: own.set_index("model") for key, own in rows.groupby(costs.COLUMN, sort=False)}
     flop = rows.groupby("model").flop_ratio.median()
-    yield ["*All networks, median*", exact(flop.median()), *(exact(own.time_ratio.median()) for own in cells)]
-    yield ["*Step over forward, median*", exact(1 + flop.median()), *(exact(own.over.median()) for own in cells)]
-    yield ["*Networks*", len(flop), *(len(own) for own in cells)]
+    networks = flop.to_frame().assign(name=flop.index.map(model_name)).sort_values("name")
+    lines = [
+        [escape(row.name), exact(row.flop_ratio), *(_ratio(own, row.Index) for own in cells.values())]
+        for row in each(spread(networks, display.LISTED))
+    ]
+    lines.append(
+        ["*Median of its networks*", exact(flop.median()), *(median_of(own.time_ratio) for own in cells.values())]
+    )
+    lines.append(["*Networks*", len(flop), *map(len, cells.values())])
+    names = (f"{escape(str(device))}, {precision}, batch {batch} >" for device, precision, batch in cells)
+    return markdown_table(" | ".join(["Network", "FLOP >", *names]), lines)
 
 
 @display.table

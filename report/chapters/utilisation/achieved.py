@@ -4,7 +4,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE
-from report.chapters.utilisation.gap import base_cells, batch_sizes, kernel_terms, shown_batches
+from report.chapters.utilisation.gap import base_cells, batch_sizes, kernel_terms, rest_shares, shown_batches
 from report.facts import Facts, missing, sourced
 from report.options import gpu_command
 from report.paper import BASE_PRECISION, Machine, Paper
@@ -20,6 +20,7 @@ class Achieved(Facts):
     batch: Value  #: The batch size of the gap.
     networks: Value  #: Networks timed at this batch size.
     layers: Value  #: The layer-by-layer bound over the latency, in the median of all networks timed at this batch size.
+    beaten: Value  #: Networks that run faster than this bound at a batch size shown, whose shares are then missing.
     nearest: Value  #: The largest share of its layer-by-layer bound that a network reaches, with its name.
     farthest: Value  #: The smallest share of its layer-by-layer bound that a network reaches, with its name.
     common: Value  #: Networks timed at all of the batch sizes shown.
@@ -45,11 +46,11 @@ class KernelGap(Facts):
     """The terms of the latency in the networks profiled on the GPU, at one precision."""
 
     precision: Name  #: The precision of these networks.
-    batch: Value  #: Their batch size.
     networks: Value  #: Networks profiled on the GPU at this precision.
     most_idle: Value  #: The largest share of a call in which no kernel runs, with its network.
-    least_rest: Value  #: The smallest share of the latency that running kernels take beyond the layer-by-layer bound.
-    most_rest: Value  #: The largest such share, with its network.
+    most_rest: (
+        Value  #: The largest share of the latency that running kernels take beyond their bound, with its network.
+    )
 
 
 class Profiled(Facts):
@@ -70,22 +71,26 @@ def achieved(machine: Machine | None, precision: str, source: Source) -> Achieve
         return sourced(missing(Achieved), source)
     cells = cells.assign(layers=cells.operator_bound_s / cells.latency_s)
     large = batch_sizes(machine)[2]
+    shown = shown_batches(machine)
+    beating = cells[cells.layers > 1]
+    beaten = beating[beating.batch.isin([*shown, large])].model.nunique()
+    cells = cells.assign(layers=cells.layers.mask(cells.batch.isin(beating.batch)))  # they are too high
     rows = cells[cells.batch == large]
     farthest, nearest = extremes(rows.set_index(rows.model.map(model_name)).layers, "%")
-    shown = shown_batches(machine)
     shares, times = (cells.pivot(index="model", columns="batch", values=column) for column in ("layers", "latency_s"))
-    shown = [batch for batch in shown if batch in shares]
-    common = shares.reindex(columns=shown).dropna()
+    shown = [batch for batch in shown if batch in times]
+    common = times.reindex(columns=shown).dropna().index
     middle = shown[1] if len(shown) == 3 else None
-    at = {batch: median_of(common[batch], "%") for batch in shown}
+    at = {batch: median_of(shares.loc[common, batch], "%") for batch in shown}
     nothing = pd.Series(dtype=float)
-    stretch = (times[middle] / times[shown[0]]).reindex(common.index) if middle else nothing
+    stretch = (times[middle] / times[shown[0]]).reindex(common) if middle else nothing
     found = Achieved(
         device=Name(machine.name),
         precision=Name(precision),
         batch=exact(large if len(rows) else None),
         networks=count_of(len(rows) or None, "networks"),
         layers=median_of(rows.layers, "%"),
+        beaten=count_of(beaten or None, "networks"),
         nearest=nearest,
         farthest=farthest,
         common=count_of(len(common) or None, "networks"),
@@ -119,11 +124,8 @@ def kernels(machine: Machine | None, precision: str) -> KernelGap:
         return sourced(missing(KernelGap), of_gpu("kernels"))
     names = terms.model.map(model_name)
     _, most_idle = extremes(terms.outside.set_axis(names), "%")
-    least_rest, most_rest = extremes((terms.rest_s / terms.latency_s).set_axis(names), "%")
-    found = KernelGap(
-        Name(precision), exact(terms.batch.iloc[0]), count_of(len(terms), "networks"), most_idle,
-        least_rest, most_rest,
-    )  # fmt: skip
+    _, most_rest = extremes(rest_shares(terms).set_axis(names), "%")
+    found = KernelGap(Name(precision), count_of(len(terms), "networks"), most_idle, most_rest)
     return sourced(found, of_gpu("kernels"))
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.chips import reachable_peak
 from measure.domain.names import model_name
+from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import EAGER
 from report.chapters.utilisation.achieved import (
     Achieved,
@@ -29,15 +31,18 @@ from report.chapters.utilisation.gap import (
     gap_terms,
     is_reference,
     kept_terms,
+    of_most,
+    rest_shares,
     stream_rates,
 )
 from report.display import DRAWN
-from report.facts import Facts, missing, source_of, sourced
+from report.facts import Facts, missing, of_chapter, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
+from report.paper.chips import chip_named, roof_of
 from report.paper.frames import each, highest, matching
 from report.paper.roofs import STREAMS, sustained
 from report.stats.correlations import rank_correlation
-from report.stats.value import Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio, waits_for
+from report.stats.value import Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
 
 EXAMPLE = "mobilenet_v2"
 DEPTHWISE = "depthwise convolution"
@@ -53,9 +58,6 @@ class Roofs(Facts):
     bandwidth: Value  #: The measured bandwidth of memory.
     ridge: Value  #: The ridge point at fp32.
     cache_gain: Value  #: Bandwidth of the fastest cache over the bandwidth of memory.
-    lowest: Value  #: The lowest intensity of a measured cell by compulsory bytes.
-    side: Name  #: The bound of the network with the lowest intensity, as a whole.
-    above: Value  #: Networks faster than the measured peak at fp32, which was measured too low.
 
 
 class Gap(Facts):
@@ -64,7 +66,6 @@ class Gap(Facts):
     batch: Value  #: The batch size of the gap: the largest with enough profiled networks.
     networks: Value  #: Networks profiled at the batch size of the gap.
     between: Value  #: Least time layer by layer over the whole network's: the cost of bytes between layers.
-    layers: Value  #: The layer-by-layer bound over the latency, in the profiled networks alone.
     system: Value  #: Share of the latency in the operating system.
     rest: Value  #: Share of the latency that remains: kernels below their roof, and the framework.
     first_batch: Value  #: The smallest batch size that was profiled.
@@ -73,6 +74,8 @@ class Gap(Facts):
 
 
 class UtilisationBatching(Facts):
+    first: Value  #: The batch size to compare with.
+    last: Value  #: The batch size of the gap.
     eager: Value  #: Throughput at the batch size of the gap over the batch size before, by default.
     kept: Value  #: The same ratio of throughputs with freed memory kept.
     losing: Value  #: Networks that lose throughput between these batch sizes, by default.
@@ -125,6 +128,7 @@ class UtilisationReference(Facts):
     read: Value  #: Bandwidth of reading memory.
     copy: Value  #: Bandwidth of copying in memory, both directions counted.
     read_cache: Value  #: Bandwidth of the same read loop in the slowest cache.
+    batch: Value  #: The batch size of the gap.
     depthwise: Value  #: The highest bandwidth of depthwise convolutions in a network, at the batch size of the gap.
     normalisation: Value  #: The bandwidth that batch normalisation reaches in the typical network.
 
@@ -143,12 +147,15 @@ class Utilisation(Facts):
     kernels_lower: KernelGap
     profiled: Profiled
     reference: UtilisationReference
-    too_low: bool  #: A network computes faster than the measured peak
+    too_low: bool  #: A network runs faster than its layer-by-layer bound: a roof is too low, or a cache helped
     is_thinned: bool  #: Figures draw some of the networks, because there are more than fit
     gap_drawn: bool  #: A profile takes a gap apart, on the processor or on the GPU
     is_checked: bool  #: The gain from keeping memory can be compared with the operating system's share
+    gains_exceed: bool  #: Networks gain more from keeping memory than the operating system's share predicts
+    below_datasheet: bool  #: The chapter on the bound holds the GPU's calls against a higher roof
     waits_for_host: bool  #: On the GPU at the lower precision, a larger batch takes far less than its share of time
-    gpu_is_reference: bool  #: The GPU comes with the project, the machine at hand does not
+    is_processor: bool  #: The machine at hand is a processor
+    few_kernels: bool  #: Only few networks were profiled on the GPU
     processor_is_reference: bool  #: The processor comes with the project, the machine at hand does not
     claims: dict[str, bool]
 
@@ -170,36 +177,60 @@ def of(paper: Paper) -> Utilisation:
         "keeping_restores": batching.kept.above(0.95),
         "clearing_is_not_all": gains.excess_high.above(1),
         "share_is_least": (gains.met.number or 0) >= 0.9 * (gains.checked.number or inf),
-        "share_tells": gains.agreement.above(0.7),
         "reading_slower": reference.read.below(reference.copy.number or 0),
         "loop_is_fast": reference.read_cache.above(2 * (reference.copy.number or 0)),
-        "depthwise_slow": (reference.depthwise.number or 1e99) < (roofs.bandwidth.number or 0) / 5,
+        "depthwise_slow": all(
+            (each.number or inf) < (roofs.bandwidth.number or 0) / 5
+            for each in (reference.depthwise, reference.normalisation)
+        ),
     }
     groups, (processor, gpu) = _groups(paper.at_hand), devices(paper)
     lower = gpu.lower_precision if gpu else ""
     kernel_gaps = [kernels(gpu, precision) for precision in (BASE_PRECISION, lower)]
     of_processor = source_of("machines/*/samples.csv", "inference", "inference roofs")
-    lowered = achieved(gpu, lower, of_gpu("samples"))
+    on_processor = achieved(processor, BASE_PRECISION, of_processor)
+    on_gpu, lowered = (achieved(gpu, precision, of_gpu("samples")) for precision in (BASE_PRECISION, lower))
     larger = (lowered.middle_batch.number or 0) if lowered.first_batch.number == 1 else 0  # than one input
     return Utilisation(
         *groups,
-        processor=achieved(processor, BASE_PRECISION, of_processor),
-        gpu=achieved(gpu, BASE_PRECISION, of_gpu("samples")),
+        processor=on_processor,
+        gpu=on_gpu,
         gpu_lower=lowered,
         gpu_gain=halved(gpu),
         kernels=kernel_gaps[0],
         kernels_lower=kernel_gaps[1],
         profiled=profiled(paper),
         reference=reference,
-        too_low=bool(groups[0].above.number),
+        too_low=any(each.beaten.number for each in (on_processor, on_gpu, lowered)),
         is_thinned=any(base_cells(each).model.nunique() > DRAWN for each in (processor, gpu) if each),
         gap_drawn=not groups[1].networks.is_missing or not kernel_gaps[0].networks.is_missing,
         is_checked=not groups[3].excess.is_missing,
+        gains_exceed=groups[3].excess.above(1),
+        below_datasheet=gpu is not None and _is_below_datasheet(paper, gpu, on_gpu, lowered),
         waits_for_host=lowered.stretch.below(larger / FAR_LESS),
-        gpu_is_reference=is_reference(paper, gpu),
+        is_processor=paper.at_hand is not None and paper.at_hand.chip_kind == "cpu",
+        few_kernels=0 < (kernel_gaps[0].networks.number or 0) < FEWEST_MODELS,
         processor_is_reference=is_reference(paper, processor),
         claims=claims,
     )
+
+
+def _is_below_datasheet(paper: Paper, gpu: Machine, *found: Achieved) -> bool:
+    """Return whether the chapter on the bound has shares of the same calls, under a roof that no kernel reached."""
+    first = of_chapter("bound", paper).own_first
+    datasheet = roof_of(paper.chips, chip_named(paper.chips, gpu.environment.name))
+    if first.device.text != gpu.name or datasheet is None:
+        return False
+    batch = of_most(base_cells(gpu).groupby("batch").model.nunique())[-1]
+    for share, other in zip(found, (first.base, first.lower), strict=True):
+        precision = share.precision.text or BASE_PRECISION
+        roof = gpu.roof(precision)
+        if (share.networks.number, share.batch.number) != (other.count, batch) or roof is None:
+            return False
+        is_above = datasheet.byte_per_s > roof.bandwidth_byte_per_s
+        if not is_above or reachable_peak(datasheet, precision) <= roof.peak_flop_per_s:
+            return False
+    return True
 
 
 @cache  # the machine at hand may be the reference machine
@@ -225,9 +256,6 @@ def _roofs(machine: Machine) -> Roofs:
     peak = estimated(row, "peak_flop_per_s", "FLOP/s")
     bandwidth = estimated(row, "bandwidth_byte_per_s", "B/s")
     ridge = estimated(row, "ridge_flop_per_byte", "FLOP/B")
-    cells = base_cells(machine)
-    lowest = extremes(cells.groupby(cells.model.map(model_name)).compulsory_intensity.min(), "FLOP/B")[0]
-    is_known = not (lowest.is_missing or ridge.is_missing)
     return Roofs(
         machine=Name(machine.name),
         peak=peak,
@@ -236,9 +264,6 @@ def _roofs(machine: Machine) -> Roofs:
         bandwidth=bandwidth,
         ridge=ridge,
         cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s if machine.levels[1:] else None), bandwidth),
-        lowest=lowest,
-        side=Name(str(waits_for(lowest, ridge)) if is_known else None),
-        above=count_of(cells[cells.flop_per_s > (peak.high or peak.number or inf)].model.nunique(), "models"),
     )
 
 
@@ -251,9 +276,8 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
         batch=exact(large),
         networks=count_of(len(at_large), "networks"),
         between=median_of(at_large.operator_bound_s / at_large.whole_s),
-        layers=median_of(at_large.operator_bound_s / at_large.latency_s, "%"),
         system=median_of(at_large.outside, "%"),
-        rest=median_of(at_large.rest_s / at_large.latency_s, "%"),
+        rest=median_of(rest_shares(at_large), "%"),
         first_batch=exact(first if len(at_first) else None),
         first_system=median_of(at_first.outside, "%"),
         drift=median_of(at_large.plain_s / at_large.latency_s),
@@ -263,6 +287,8 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
 def _batching(machine: Machine, small: int | None, large: int | None) -> UtilisationBatching:
     eager = batching_of(machine, EAGER, small, large)
     return UtilisationBatching(
+        first=exact(small if len(eager) else None),
+        last=exact(large if len(eager) else None),
         eager=median_of(eager),
         kept=median_of(batching_of(machine, KEPT, small, large)),
         losing=count_of((eager < 1).sum() if len(eager) else None, "networks"),
@@ -346,6 +372,7 @@ def _reference(paper: Paper, machine: Machine | None) -> UtilisationReference:
         read=read,
         copy=copy,
         read_cache=read_cache,
+        batch=exact(large),
         depthwise=extremes(depthwise, "B/s")[1],
         normalisation=median_of(matching(streams, group="batch norm").byte_per_s, "B/s"),
     )

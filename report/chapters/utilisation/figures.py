@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from measure.domain.names import model_name
+from measure.domain.roofs import Roofline
 from measure.domain.values import si
 from measure.domain.words import EAGER
 from report import display
@@ -22,6 +23,7 @@ from report.chapters.utilisation.gap import (
     gap_terms,
     kept_terms,
     kernel_terms,
+    short_name,
     shown_batches,
     stream_rates,
 )
@@ -32,12 +34,12 @@ from report.charts.labels import Box, text_size
 from report.charts.roofline import DrawnRoof, Plane
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.frames import each, matching, spread
+from report.paper.frames import each, spread
 from report.paper.roofs import STREAMS, sustained
 from report.stats.value import median_of
 
 TERMS = {
-    "whole_s": "bound of the whole network", "between_s": "bytes between layers", "outside_s": "operating system",
+    "whole_s": "whole network's bound", "between_s": "bytes between layers", "outside_s": "operating system",
     "rest_s": "code below its roof",
 }  # fmt: skip
 HOST = "no kernel runs"
@@ -51,6 +53,8 @@ NAMED = {
 }  # fmt: skip
 DEFAULT, WITH_KEPT = "default", "freed memory kept"
 STEP = 13  # pixels of a row
+PLANE = 102  # pixels of a plane's height
+FEW = 10  # the most bars of a device
 NAMES_KEPT = 4  # the most networks with a name by their gain
 
 
@@ -60,12 +64,22 @@ def command(sections: str) -> str:
 
 @display.figure
 def roofs(paper: Paper) -> alt.ConcatChart:
-    """Draw a row of planes for the processor and one for the GPU: a plane for each batch size."""
-    rows = [found for machine in devices(paper) if machine is not None and (found := _planes(paper, machine))]
-    columns = max(map(len, display.required(rows, command("roofs inference"))))
-    panels = [panel for row in rows for panel in [*row, *[_blank(row[0])] * (columns - len(row))]]
-    named = {panel.title for row in rows for panel in row}
-    description = f"Networks under measured roofs, layer by layer: {'; '.join(sorted(named))}. All are below the roof."
+    """Draw a row of planes for the processor and one for the GPU: a plane for each batch size, all over one axis."""
+    rows = [(machine, cells) for machine in devices(paper) if machine is not None and len(cells := _marks(machine))]
+    machines = [machine for machine, _ in display.required(rows, command("roofs inference"))]
+    ridges = [roof.ridge_flop_per_byte for machine in machines for roof in _found(machine).values()]
+    x = LogAxis.around(
+        [min(ridges) / 14, 3 * max(ridges), *pd.concat([cells for _, cells in rows]).traffic_intensity], (0.02, 0.02),
+        pixels=theme.plot_width(3, unit="FLOP/s", shared=True), title="intensity, layer by layer", unit="FLOP/B",
+    )  # fmt: skip
+    columns = max(cells.batch.nunique() for _, cells in rows)
+    panels: list[alt.LayerChart] = []
+    for at, (machine, cells) in enumerate(rows):
+        below = rows[at + 1][1].batch.nunique() if rows[at + 1 :] else 0
+        drawn = _planes(machine, cells, x, below)
+        panels += [*drawn, *[_blank(drawn[0])] * (columns - len(drawn))]
+    named = {panel.title for panel in panels if isinstance(panel.title, str)}
+    description = f"Networks under measured roofs, layer by layer: {'; '.join(sorted(named))}."
     return alt.concat(*panels, columns=columns, name="utilisation-roofs", description=description)
 
 
@@ -75,46 +89,58 @@ def _blank(panel: alt.LayerChart) -> alt.LayerChart:
     return alt.layer(text, width=panel.width, height=panel.height, view=alt.ViewBackground(stroke=None))
 
 
-def _planes(paper: Paper, machine: Machine) -> list[alt.LayerChart]:
-    """Draw a plane for each batch size, with a mark for each network and precision; none without a roof."""
-    precisions = [each for each in (BASE_PRECISION, machine.lower_precision) if machine.roof(each)]
-    cells = pd.concat([base_cells(machine, EAGER, each) for each in (BASE_PRECISION, machine.lower_precision)])
-    cells = cells[cells.precision.isin(precisions) & cells.operator_bound_s.notna()]
-    batches = [batch for batch in shown_batches(machine) if (cells.batch == batch).any()]
-    if not batches:
-        return []
+def _found(machine: Machine) -> dict[str, Roofline]:
+    """Return the measured roofs by precision, the base precision first."""
+    return {each: roof for each in (BASE_PRECISION, machine.lower_precision) if (roof := machine.roof(each))}
+
+
+def _marks(machine: Machine) -> pd.DataFrame:
+    """Return the cells to draw at the batch sizes shown: those of each precision with a roof."""
+    cells = pd.concat([base_cells(machine, EAGER, each) for each in _found(machine)] or [machine.cells[:0]])
+    cells = cells[cells.operator_bound_s.notna() & cells.batch.isin(shown_batches(machine))]
     cells = cells.assign(network=cells.model.map(model_name), share=cells.operator_bound_s / cells.latency_s)
-    cells = cells[cells.batch.isin(batches)]
     order = cells.sort_values("traffic_intensity").drop_duplicates("network")
-    cells = cells[cells.network.isin({*spread(order, display.DRAWN).network, *theme.ACCENTS})]
-    memory = si(machine.roofs.bandwidth_byte_per_s.iloc[0], "B/s")
-    found = [roof for each in precisions if (roof := machine.roof(each))]
-    drawn = tuple(DrawnRoof(roof, "", "" if at else memory) for at, roof in enumerate(found))
+    return cells[cells.network.isin({*spread(order, display.DRAWN).network, *theme.ACCENTS})]
+
+
+def _planes(machine: Machine, cells: pd.DataFrame, x: LogAxis, below: int) -> list[alt.LayerChart]:
+    """Draw a plane for each batch size, with a mark for each network and precision.
+
+    The first plane names the roofs. So many have another plane ``below``, which shows the horizontal axis of both.
+    """
+    roofs = _found(machine)
+    found = [*roofs.values()]
     peaks = pd.DataFrame(
         {"text": f"{name}: {si(roof.peak_flop_per_s, '')}".strip(), "ridge": roof.ridge_flop_per_byte,
          "peak": roof.peak_flop_per_s}
-        for name, roof in zip(precisions, found, strict=True)
-    )  # fmt: skip
-    width = theme.plot_width(3, unit="FLOP/s", shared=True)
-    x = LogAxis.around(
-        [peaks.ridge.min() / 16, peaks.ridge.max() * 8, *cells.traffic_intensity], (0.02, 0.02), pixels=width,
-        title="intensity, layer by layer", unit="FLOP/B",
+        for name, roof in roofs.items()
     )  # fmt: skip
     y = LogAxis.around(
-        [2.2 * peaks.peak.max(), *cells.flop_per_s], (0.06, 0.01), pixels=190, title="performance", unit="FLOP/s",
+        [2.2 * peaks.peak.max(), *cells.flop_per_s], (0.06, 0.01), pixels=PLANE, title="performance", unit="FLOP/s",
         vertical=True,
     )  # fmt: skip
+    memory = si(machine.roofs.bandwidth_byte_per_s.iloc[0], "B/s")
     panels: list[alt.LayerChart] = []
-    for batch in batches:
-        plane = Plane(drawn, x, replace(y, shown=not panels))
-        name = machine.name.partition(",")[0] if panels else machine.name  # the first panel has room
-        heading = f"{name}, batch {batch}"
-        panels.append(_plane(plane, peaks, matching(cells, batch=batch), heading))
+    for batch, rows in cells.groupby("batch"):
+        first = not panels
+        # Spaces tell the lines of the roofs apart
+        drawn = tuple(DrawnRoof(roof, " " * at, memory if first and not at else "") for at, roof in enumerate(found))
+        plane = Plane(drawn, replace(x, shown=len(panels) >= below), replace(y, shown=first))
+        ran = " and ".join(each for each in roofs if each in set(rows.precision))
+        heading = _heading(machine, f"batch {batch}, {ran}", first, x)
+        panels.append(_plane(plane, peaks if first else peaks[:0], rows, heading))
     return panels
 
 
+def _heading(machine: Machine, about: str, is_first: bool, x: LogAxis) -> str:
+    """Return the title of a panel with as much of the device's name as has room. The first panel has most."""
+    room = x.pixels + theme.GAP + (theme.FULL_WIDTH - 3 * (x.pixels + theme.GAP) if is_first else 0)
+    titles = [f"{machine.name}, {about}"] * is_first + [f"{short_name(machine)}, {about}", about]
+    return next((each for each in titles if theme.text_width(each, theme.FONT_SIZE, "bold") <= room), about)
+
+
 def _plane(plane: Plane, peaks: pd.DataFrame, rows: pd.DataFrame, heading: str) -> alt.LayerChart:
-    """Draw networks on a plane. Named are the nearest and the farthest from their bound at each precision.
+    """Draw networks on a plane. Named are the nearest and the farthest from their bound.
 
     The names of the ``peaks`` are left of their ridges, where no mark can be.
     """
@@ -127,7 +153,7 @@ def _plane(plane: Plane, peaks: pd.DataFrame, rows: pd.DataFrame, heading: str) 
     rows = rows[[field for field, *_ in tooltip]]
     marks = alt.Chart(rows).mark_point(size=28, opacity=0.75)
     marks = marks.encode(color=by_color("precision", looks), shape=by_shape("precision", theme.shapes(looks)))
-    ends = pd.concat([group.sort_values("share").iloc[[0, -1]] for _, group in rows.groupby("precision")])
+    ends = rows.sort_values("share").iloc[[0, -1]]
     across, up = plane.x(places[0]), plane.y(places[1])
     roofs = alt.Chart(peaks, description=NAMES).mark_text(align="right", baseline="bottom", dx=-3, dy=2)
     taken = [*plane.taken(), *_boxes(rows.drop(ends.index), across, up)]
@@ -149,25 +175,39 @@ def _boxes(rows: pd.DataFrame, x: Any, y: Any, half: float = 4) -> list[Box]:
 
 
 @display.figure
-def gap(paper: Paper) -> alt.ConcatChart:
-    """Draw each profiled latency as a bar of four terms: on the processor at the batch size of the gap, on the GPU."""
+def gap(paper: Paper, everything: bool = False) -> alt.ConcatChart:
+    """Draw profiled latencies as bars of four terms: on the processor at the batch size of the gap, and on the GPU."""
     processor, gpu = devices(paper)
     found: list[tuple[Machine, pd.DataFrame]] = []
     if processor is not None:
         terms = gap_terms(processor)
-        terms = terms[terms.batch == batch_sizes(processor)[2]].sort_values("outside", ascending=False)
-        found.append((processor, spread(terms, display.DRAWN)))
+        found.append((processor, terms[terms.batch == batch_sizes(processor)[2]]))
     if gpu is not None:
-        terms = pd.concat([kernel_terms(gpu, each) for each in dict.fromkeys((BASE_PRECISION, gpu.lower_precision))])
-        found.append((gpu, spread(terms.sort_values("outside", ascending=False), display.DRAWN)))
+        precisions = dict.fromkeys((BASE_PRECISION, gpu.lower_precision))
+        found.append((gpu, pd.concat([kernel_terms(gpu, each) for each in precisions])))
+    found = [(machine, _drawn(terms, display.DRAWN if everything else FEW)) for machine, terms in found]
     found = display.required([each for each in found if len(each[1])], command("workload roofs operators"))
     room = max(longest(list(_names(terms)), theme.TICK_SIZE) + 12 for _, terms in found)
     width = theme.plot_width(2, left=room, right=58)
     panels = [_bars(machine.name, machine.chip_kind == "cpu", terms, width) for machine, terms in found]
     counts = " and ".join(f"{len(terms)} calls on the {machine.name}" for machine, terms in found)
     return alt.concat(
-        *panels, name="utilisation-gap", description=f"Bars of four terms that sum to the latency of {counts}."
+        *panels,
+        name=f"utilisation-gap{'-all' if everything else ''}",
+        description=f"Bars of four terms that sum to the latency of {counts}.",
     )
+
+
+def _drawn(terms: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return at most so many rows by their third term: the networks of the puzzle, and others at even steps.
+
+    Networks that beat their bound have no terms.
+    """
+    terms = terms[terms.operator_bound_s <= terms.latency_s]
+    terms = terms.sort_values("outside", ascending=False, ignore_index=True)
+    is_named = terms.model.map(model_name).isin(theme.ACCENTS)
+    others = spread(terms[~is_named], most - int(is_named.sum()))
+    return terms[is_named | terms.index.isin(others.index)]
 
 
 def _names(terms: pd.DataFrame) -> "pd.Series[str]":
@@ -260,7 +300,7 @@ def kept(paper: Paper) -> alt.LayerChart:
         [*rows.outside, 1.15 * rows.outside.max()], pixels=theme.plot_width(figure=theme.HALF_WIDTH), **about
     )
     ends = [*rows.speed_up, *certain.speed_up_low, *certain.speed_up_high]
-    y = LinearAxis.around(ends, pixels=210, zero=False, title="speed, memory kept", vertical=True)
+    y = LinearAxis.around(ends, pixels=115, zero=False, title="speed, memory kept", vertical=True)
     curve = pd.DataFrame({"share": np.linspace(0, x.high, 61)}).assign(gain=lambda at: 1 / (1 - at.share))
     curve = curve[curve.gain <= y.high]
     looks = theme.batches(rows.batch)

@@ -1,6 +1,8 @@
 """The frames of the chapter on utilisation: cells, batch sizes, the terms of the gap, gains, rates of operators."""
 
+import re
 from functools import cache
+from math import nan
 from typing import Any
 
 import pandas as pd
@@ -24,6 +26,11 @@ def devices(paper: Paper) -> tuple[Machine | None, Machine | None]:
         hand if hand is not None and hand.chip_kind == kind else paper.machine(kind) for kind in ("cpu", "gpu")
     )
     return processor, gpu
+
+
+def short_name(machine: Machine) -> str:
+    """Return a machine's name without its microarchitecture and cores, with its mark as a reference."""
+    return re.sub(r",.*?( \(reference\))?$", r"\1", machine.name)
 
 
 def is_reference(paper: Paper, machine: Machine | None) -> bool:
@@ -67,6 +74,12 @@ def gap_terms(machine: Machine, precision: str = BASE_PRECISION) -> pd.DataFrame
     whole, layers, taken = rows.model_bound_s, rows.operator_bound_s, outside * rows.latency_s
     rows = rows.assign(outside=outside, whole_s=whole, between_s=layers - whole, outside_s=taken)
     return rows.assign(rest_s=rows.latency_s - layers - taken).dropna(subset="rest_s")
+
+
+def rest_shares(terms: pd.DataFrame) -> "pd.Series[float]":
+    """Return the shares of the latency that remain below the roofs; NaN if a network beats its bound."""
+    is_beaten = (terms.operator_bound_s > terms.latency_s).any()
+    return terms.rest_s / (nan if is_beaten else terms.latency_s)
 
 
 @cache

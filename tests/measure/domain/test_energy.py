@@ -18,9 +18,8 @@ def test_work_costs_operations_bytes_and_time():
 
 
 def test_the_arch_of_attainable_efficiency():
-    assert ROOF.balance_flop_per_byte == pytest.approx(20)  # 20 FLOP cost as much as a byte
-    # There, a FLOP costs 10 pJ and its twentieth of a byte as much again: half of 100 GFLOP/J. At a rate of 15 TFLOP/s
-    # 150 W add 10 pJ.
+    # 20 FLOP cost as much as a byte: a FLOP 10 pJ, and its twentieth of a byte as much again, half of 100 GFLOP/J. At a
+    # rate of 15 TFLOP/s 150 W add 10 pJ.
     assert ROOF.attainable(20) == pytest.approx(5e10)
     assert ROOF.attainable(20, 1.5e13) == pytest.approx(1e11 / 3)
     arch = ROOF.attainable(pd.Series([20.0, 1e12]), pd.Series([1.5e13, 1e30]))

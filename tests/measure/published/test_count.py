@@ -11,7 +11,7 @@ from measure.published.records import PublishedCount, PublishedKind, PublishedTi
 
 CACHE = Path("cache")
 COUNTED = PublishedCount("timm:gone", None, "ok", None)
-KIND = PublishedKind("timm:gone", None, "inference", "convolution", 1, 2, 3, 4, 5)
+KIND = PublishedKind("timm:gone", None, "inference", "convolution", 4, 8, 1, 2, 3, 4, 5)
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,29 @@ def test_each_model_is_counted_at_its_size_or_has_a_reason():
     assert sum(row.byte for row in kinds) == squeezenet.traffic_byte
     # Each operator reads its parameters once, for however many inputs
     assert sum(row.further_byte for row in kinds) == squeezenet.traffic_byte - squeezenet.parameter_byte
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ridge", [8, 30, 100])  # FLOP per byte
+@pytest.mark.parametrize("batch", count.BATCHES)
+def test_the_least_time_of_rows_is_that_of_their_operators(batch, ridge):
+    _, kinds = count.count("timm:resnet18", None, lambda: None)
+    model = count.model_at("timm:resnet18", None)
+    (each,) = count.count_all(model, [batch], "fp32", None)
+    least = [row.calls * max(row.flop / ridge, row.byte) for row in each.operators if row.stage == "inference"]
+    rows = [row for row in kinds if row.stage == "inference"]
+    of_rows = [max(batch * row.flop / ridge, row.byte + (batch - 1) * row.further_byte) for row in rows]
+    # The sum's maximum is at most the maxima's sum. They differ only in rows whose octave holds the ridge.
+    assert sum(of_rows) == pytest.approx(sum(least), rel=0.015)
+    assert sum(of_rows) <= sum(least) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("flop", "byte", "expected"),
+    [(0, 8, 4), (15, 2, 4), (16, 2, 8), (31, 2, 8), (500, 1, 256), (1100, 1, 256), (1, 0, 256), (0, 0, 4)],
+)
+def test_a_class_is_the_power_of_two_at_or_below_the_intensity(flop, byte, expected):
+    assert count.intensity_class(flop, byte) == expected  # 15 / 2 = 7.5 FLOP/B lies between 4 and 8
 
 
 @pytest.mark.slow

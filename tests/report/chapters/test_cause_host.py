@@ -66,6 +66,7 @@ def test_single_inputs_are_compared_with_operators_called():
     assert found.per_call.number == pytest.approx(20e-6)  # k * 200 us over 2 * 5 * k operators
     base = host.of(paper()).base
     assert (base.precision.text, base.per_call.number) == ("fp32", pytest.approx(60e-6))
+    assert base.slowed.number == pytest.approx(1 / 3)  # 20 us of an operator over 60 us
 
 
 def test_the_launches_of_a_network_at_two_precisions():

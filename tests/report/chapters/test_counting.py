@@ -10,8 +10,9 @@ from helpers.world import cells_of, rows_of, world, wrong
 from measure.cache.table import read
 from measure.domain.workload_records import ProgramCount
 from report.chapters.counting import figures, tables
-from report.chapters.counting.facts import with_deviations
+from report.chapters.counting.facts import number_of, with_deviations
 from report.charts.panels import specified
+from report.facts import of_chapter
 from report.paper import frame
 
 
@@ -26,6 +27,16 @@ def test_facts_by_hand():
         "cases.attention": 1,
     }  # fmt: skip
     assert wrong("counting", world(), expected) == {}
+
+
+def test_a_program_in_two_modes_is_one():
+    assert number_of(["torch", "ptflops-aten", "ptflops-pytorch"]) == 2
+    rows = world().counting_programs
+    modes = [rows[rows.program == "torch"].assign(program=f"ptflops-{mode}") for mode in ("aten", "pytorch")]
+    paper = replace(world(), counting_programs=pd.concat([rows, *modes]))
+    assert wrong("counting", paper, {"others.programs": 4}) == {}
+    has_modes = [of_chapter("counting", each).has_modes for each in (paper, world())]
+    assert has_modes == [True, False]
 
 
 def test_our_counts_are_the_published_ones_of_all_80_networks():

@@ -14,7 +14,7 @@ def test_networks_under_the_roofs_of_both_devices():
     chart = figures.overview.__wrapped__(world())
     titles = [panel["title"] for panel in specified(chart)["concat"]]
     # Ten networks ran at batch size 1, eight at 8 and six at 64, fewer than three quarters
-    assert titles == ["Bead 2, fp16, timed by epoch", "Example CPU, Example core, 2 cores, fp32, batch 8"]
+    assert titles == ["Bead 2, fp16, batch 8, timed by epoch", "Example CPU, Example core, 2 cores, fp32, batch 8"]
     rates = {row[1:]: row[0] for row in rows_of(chart, "name", "flop_per_s", "intensity")}
     # There 3.6 GFLOP in 60 us, on half of (9 + 7 * 0.9 + 8 * 6) MB for 8 images; here 8 * 2 GFLOP in 128 ms
     there, here = ((rate, at) for (rate, at), name in rates.items() if name == "ResNet-18")

@@ -61,29 +61,41 @@ def paper():
 
 def test_each_cell_is_one_change_by_hand():
     shown = interventions.table(paper())
-    own, others = f"networks, {world().machine('gpu').name}", "networks, Bead 2*"
-    # Time in kernels: 9, 6 and 5 s at both precisions
-    assert shown.rows == ("activation", "depthwise convolution", "linear", own, others)
-    assert shown.columns == ("bits ÷ 2", "memory", "batch 1→8", "compiled", "layout", "graph")
-    found = {(cell.what, cell.change): (cell.gain, cell.networks) for cell in shown.cells.itertuples()}
+    assert (shown.gpu, shown.recorded) == (world().machine("gpu").name, "batch 8")
+    kinds = [(one.what, one.change, one.gain, one.networks) for one in shown.kinds.itertuples()]
+    assert kinds == [  # most gained first
+        ("linear", "fp32 → bf16", 4 / 0.75, 1),  # without the conversion of 0.25 s
+        ("activation", "fp32 → bf16", 6 / 3, 2),  # 2 + 4 s over 1 + 2 s
+        ("depthwise convolution", "fp32 → bf16", 1, 1),
+    ]
+    found = {one.what: (one.gain, one.networks) for one in shown.networks.itertuples()}
     assert found == {
-        ("linear", "bits ÷ 2"): (4 / 0.75, 1),  # without the conversion of 0.25 s
-        ("activation", "bits ÷ 2"): (6 / 3, 2),  # 2 + 4 s over 1 + 2 s
-        ("depthwise convolution", "bits ÷ 2"): (1, 1),
-        (own, "bits ÷ 2"): (1.75, 2),  # 4 s over 2 s, 6 s over 4 s
-        (own, "batch 1→8"): (3, 2),  # 8 inputs in 2 s over 1 in 1 s, in 4 s over 1 in 1 s
-        (own, "compiled"): (4, 1),  # 2 s over 0.5 s
-        (others, "compiled"): (pytest.approx(1.6), 31),
-        (others, "layout"): (pytest.approx(1.1), 24),
+        "fp32 → bf16, batch 8": (1.75, 2),  # 4 s over 2 s, 6 s over 4 s
+        "batch 1 → 8": (3, 2),  # 8 inputs in 2 s over 1 in 1 s, in 4 s over 1 in 1 s
+        "compiled, batch 8": (4, 1),  # 2 s over 0.5 s
+        "compiled, Bead 2": (pytest.approx(1.6), 31),
+        "channels last, Bead 2": (pytest.approx(1.1), 24),
     }
 
 
-def test_facts_count_the_cells_and_name_what_does_not_answer():
+def test_facts_name_what_does_not_answer():
     found = interventions.of(paper())
-    assert (found.cells.number, found.filled.number, found.networks.number) == (5 * 6, 8, 2)
+    assert found.networks.number == 2
     assert (found.linear.number, found.activation.number, found.depthwise.number) == (4 / 0.75, 2, 1)
     assert (found.converted.name, found.converted.number) == ("Oak", pytest.approx(0.25 / 2.001))
     assert (found.normalisation.is_missing, found.convolution.is_missing) == (True, True)
     assert (found.example.text, found.share.number) == ("Elm", 3 / 5)  # of 2 + 3 s at bf16
-    assert interventions.of(replace(paper(), traces=())).cells.is_missing
-    assert interventions.of(replace(paper(), machines=())).cells.is_missing
+    assert interventions.of(replace(paper(), traces=())).networks.is_missing
+    assert interventions.of(replace(paper(), machines=())).networks.is_missing
+
+
+def test_depthwise_convolutions_of_one_network_bear_its_name():
+    assert interventions.of(paper()).depthwise_network.text == "Elm"
+
+    def copied(trace):
+        (device,) = trace.devices
+        return trace._replace(devices=[replace(device, network=device.network.replace("Elm", "Ash"))])
+
+    one = paper()
+    both = replace(one, traces=(*one.traces, *map(copied, one.traces[2:])))
+    assert interventions.of(both).depthwise_network.is_missing

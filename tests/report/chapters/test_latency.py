@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 
 from report import display
 from report.chapters.latency import facts, figures, tables
+from report.chapters.latency import timed as module
 from report.chapters.latency.timed import (
     Timed,
     _of_machine,
@@ -78,7 +79,7 @@ def test_facts_by_hand():
         "here.large.parameters": rho(PARAMETERS[4:], LARGE), "here.large.doubling": large_doubling,
         "here.large.typical_factor": large_factor,
         # On the GPU network k takes 20 ms * 2^(k/2) at 64; FLOP and the bound have that order
-        "gpu.name": "Bead 2", "gpu.precision": "fp32", "gpu.ranking.flop": 1,
+        "gpu.name": "Bead 2", "gpu.ranking.flop": 1,
         "gpu.ranking.parameters": rho(PARAMETERS[4:], range(6)), "gpu.ranking.layers": 1,
         "gpu.ranking.doubling": 2**0.5, "gpu.ranking.typical_factor": 1,
         # Lean and deep take 1 ms at 1 there, the six 2^(k/2) ms
@@ -86,12 +87,12 @@ def test_facts_by_hand():
         # 64 inputs take 20 times as long as one
         "gpu.batching.first": 1, "gpu.batching.last": 64, "gpu.batching.networks": 6, "gpu.batching.least": 64 / 20,
         "gpu.batching.most": 64 / 20,
-        "both.small.batch": 1, "both.small.networks": 8, "both.small.rho": rho(*ONE), "both.small.least": 4,
-        "both.small.least.name": "lean", "both.small.most": 640 / ROOT[5], "both.small.most.name": "ResNet-50",
-        "both.middle.batch": 8, "both.middle.networks": 6, "both.middle.rho": rho(*EIGHT),
-        "both.middle.least": 8 / 0.5, "both.middle.least.name": "MobileNet-v2",
-        "both.middle.most": 512 / (ROOT[5] / 2), "both.large.batch": 64, "both.large.networks": 6,
-        "both.large.rho": rho(*MANY), "both.large.least": 20 / (20 / 64),
+        "both.batch": 1, "both.least": 4, "both.least.name": "lean", "both.most": 640 / ROOT[5],
+        "both.most.name": "ResNet-50",
+        # Eight networks ran on both, fewer than enough, but no other processor shares more
+        "orders.processor": "Example CPU, Example core, 2 cores", "orders.gpu": "Bead 2",
+        "orders.small.batch": 1, "orders.small.networks": 8, "orders.small.rho": rho(*ONE),
+        "orders.middle.batch": 8, "orders.middle.networks": 6, "orders.middle.rho": rho(*EIGHT),
         # An input of the six takes 0.8 of the time at 8, of lean, broad and deep less; of the six twice the time at 64
         "batching.first": 1, "batching.peak": 8, "batching.last": 64, "batching.peak_over_first": 1 / 0.8,
         "batching.peak_networks": 9, "batching.last_over_peak": 0.8 / 2, "batching.last_networks": 6,
@@ -126,10 +127,10 @@ def test_ones_own_gpu_goes_before_a_published_one():
     alone = world(chosen=(CPU,))
     assert timed_gpu(alone) is None
     own, of_cpu, of_gpu = map(facts.of, (world(), alone, world(chosen=(GPU,))))
-    assert (own.own_gpu, own.gpu_fp32, own.gpu.precision.text) == (True, True, "fp32")
-    assert (of_cpu.own_gpu, of_cpu.gpu_fp32, of_cpu.gpu.precision.text) == (False, False, "fp16")
-    assert (of_gpu.own_gpu, of_gpu.gpu_fp32, of_gpu.gpu.precision.text) == (False, True, "fp16")
-    assert of_cpu.gpu.name.text == timed_elsewhere(alone).name == "Bead 2"
+    assert (own.own_gpu, own.gpu_fp32, own.gpu.name.text) == (True, True, "Bead 2")
+    assert (of_cpu.own_gpu, of_cpu.gpu_fp32, of_cpu.gpu.name.text) == (False, False, None)
+    assert (of_gpu.own_gpu, of_gpu.gpu_fp32, of_gpu.gpu.name.text) == (False, True, None)
+    assert (timed_elsewhere(alone).name, timed_elsewhere(alone).precision) == ("Bead 2", "fp16")
     equal = equal_flop(timed_elsewhere(alone))
     assert equal.name.tolist() == ["oak7", "ash0", "ash2", "ash1", "ResNet-50", "ash3", "oak8"]
 
@@ -157,14 +158,43 @@ UP, MIXED = [*range(1, 13)], [7, 2, 11, 4, 9, 1, 12, 3, 8, 5, 10, 6]
 
 def test_single_inputs_may_be_ordered_otherwise_than_batches():
     def is_apart(*of_gpu):
-        return facts._is_single_apart(facts._both(timed("CPU", UP, UP, UP), timed("GPU", *of_gpu)))
+        return facts._is_single_apart(facts._orders(timed("CPU", UP, UP, UP), timed("GPU", *of_gpu)))
 
     assert is_apart(MIXED, UP, UP)
     assert not is_apart(UP, UP, UP)
     assert not is_apart(MIXED, MIXED, MIXED)  # batches as well
-    assert not is_apart(MIXED, UP)  # batches of one size
-    both = facts._both(timed("CPU", UP, UP), timed("GPU", UP, UP))
-    assert (both.middle.batch.number, both.large.rho.number) == (8, None)
+    assert not is_apart(MIXED)  # no batches
+    orders = facts._orders(timed("CPU", UP, UP), timed("GPU", UP))
+    assert (orders.small.batch.number, orders.middle.rho.number) == (1, None)
+
+
+def test_orders_of_few_networks_are_those_of_a_processor_with_more(monkeypatch):
+    """A reader's processor shares eleven networks with the GPU, another one twelve."""
+    own, other, gpu = (timed(kind, UP[:count]) for kind, count in (("own", 11), ("other", 12), ("GPU", 12)))
+    monkeypatch.setattr(module, "_of_machine", lambda _machine: other)
+    monkeypatch.setattr(module, "timed_gpu", lambda _paper: gpu)
+    monkeypatch.setattr(module, "timed_here", lambda _paper: own)
+    assert module.ranked_devices.__wrapped__(world()) == [other, gpu]
+    monkeypatch.setattr(module, "timed_here", lambda _paper: gpu)  # twelve are enough
+    assert module.ranked_devices.__wrapped__(world()) == [gpu, gpu]
+    monkeypatch.setattr(module, "timed_gpu", lambda _paper: None)
+    assert module.ranked_devices.__wrapped__(world()) == [gpu]
+
+
+def test_few_networks_do_not_tell_which_count_predicts_better():
+    """FLOP and the bound have the same order; then only one of them has that of the times."""
+    assert facts.lead(timed("CPU", UP, flop=UP, bound=UP).rows) == (0, 0)
+    low, high = facts.lead(timed("CPU", UP, flop=MIXED, bound=UP).rows)
+    assert 0 < low < 1 - rho(UP, MIXED) < high
+    assert facts.lead(timed("CPU", UP[:5], flop=UP[:5], bound=UP[:5]).rows) == (None, None)
+    assert facts.of(world()).too_few
+
+
+def test_flop_are_enough_where_they_rank_no_worse_than_bytes():
+    cpu = timed("CPU", UP, UP)
+    assert facts._is_flop_enough(cpu)  # bytes have the order of 1 + (2 k mod 7)
+    rows = cpu.rows
+    assert not facts._is_flop_enough(replace(cpu, rows=rows.assign(flop=rows.traffic_byte, traffic_byte=rows.flop)))
 
 
 def test_a_device_whose_batches_flop_rank_better_than_the_bound_is_an_exception_to_the_rule():
@@ -172,7 +202,7 @@ def test_a_device_whose_batches_flop_rank_better_than_the_bound_is_an_exception_
         return facts._exception(*found).text
 
     good = timed("CPU", MIXED, UP, flop=MIXED, bound=UP)
-    assert facts.of(world()).bound_ranks
+    assert facts.of(world()).gpu_bound
     assert exception(good, None) is None
     assert exception(good, timed("GPU", UP, UP, flop=UP, bound=MIXED)) == "A GPU"
     assert exception(timed("CPU", UP, MIXED, flop=UP, bound=MIXED)) is None  # the smallest batch alone
@@ -185,14 +215,14 @@ def test_an_interval_is_claimed_where_one_is_drawn():
     cpu = world().machine("cpu")
     assert has_intervals(_of_machine(cpu))
     assert not has_intervals(_of_machine(replace(cpu, cells=cpu.cells.assign(rounds=2))))
-    assert facts.of(world()).here_intervals
+    assert facts.of(world()).has_intervals
     caption = next(line for line in CHAPTER.splitlines() if line.startswith("#| fig-cap") and "Latency of one" in line)
-    assert 'intervals, where a cell has one.]{.content-visible when-meta=\\"latency.here_intervals\\"}' in caption
+    assert 'intervals, where a cell has one.]{.content-visible when-meta=\\"latency.has_intervals\\"}' in caption
 
 
 def test_figures_show_the_facts():
     alone = world(chosen=(CPU,))  # the GPU would add a panel
-    times = {row[:2]: row[2] for row in rows_of(figures.here.__wrapped__(world()), "name", "batch", "latency_s")}
+    times = {row[:2]: row[2] for row in rows_of(figures.here.__wrapped__(alone), "name", "batch", "latency_s")}
     assert {times["ResNet-18", batch] for batch in (1, 8, 64)} == {0.02, 0.128, 2.56}
     rates = {row[:2]: row[2] for row in rows_of(figures.throughput.__wrapped__(alone), "name", "batch", "rate")}
     assert [rates["ResNet-18", batch] for batch in (1, 8, 64)] == pytest.approx([1 / 0.02, 1 / 0.016, 1 / 0.04])
@@ -205,15 +235,35 @@ def test_figures_show_the_facts():
     assert rows["CPU, batch 64", "GPU, batch 1"] == pytest.approx(rho(LARGE, ROOT), abs=1e-6)
 
 
-def test_a_table_has_counts_and_latencies_by_device_and_batch():
-    table = tables.latencies.__wrapped__(world()).splitlines()
-    head, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
-    sizes = [f"{kind}, batch {batch}" for kind in ("CPU", "GPU") for batch in (1, 8, 64)]
-    assert head == ["Network", "FLOP", "Parameters", *sizes]
-    (row,) = [row for row in rows if row[0] == "ResNet\\-18"]  # 20 ms, 128 ms, 2.56 s, as in its figure; k = 1
-    assert [cell.split()[0] for cell in row[3:6]] == ["20\\.0", "128", "2\\.56"]
+def cells(table):
+    return [
+        [cell.strip().replace("\\", "").replace("\xa0", " ") for cell in line.strip("|").split("|")]
+        for line in table.splitlines()
+    ]
+
+
+def test_a_table_has_counts_latencies_and_the_best_throughput_by_device():
+    head, _, *rows = cells(tables.latencies.__wrapped__(world()))
+    sizes = [[f"{kind}, batch 1", f"{kind}, batch 8", f"{kind}, batch 64"] for kind in ("CPU", "GPU")]
+    best = [[f"{kind}, best", "at batch"] for kind in ("CPU", "GPU")]
+    assert head == ["Network", "FLOP", "Parameters", *sizes[0], *best[0], *sizes[1], *best[1]]
+    (row,) = [row for row in rows if row[0] == "ResNet-18"]  # 20 ms, 128 ms, 2.56 s, as in its figure; k = 1
+    assert [cell.split()[0] for cell in row[3:6]] == ["20.0", "128", "2.56"]
+    assert row[6:8] == ["62.5 /s", "8"]  # 8 / 128 ms
     # 2^(1/2), 4 and 20 times as many ms, to the digits of their intervals
-    assert [float(cell.split()[0].replace("\\", "")) for cell in row[6:]] == pytest.approx([1.41, 5.66, 28.3], abs=0.05)
+    assert [float(cell.split()[0]) for cell in row[8:11]] == pytest.approx([1.41, 5.66, 28.3], abs=0.05)
+    assert row[12] == "64"
+
+
+def test_the_short_table_has_networks_of_both_devices():
+    """All are fastest at 8 on the processor, and at 64 on the GPU but lean and deep: they ran there with one input."""
+    head, _, *rows = cells(tables.networks.__wrapped__(world()))
+    small = ["batch 8", "batch 64"]
+    assert head == ["Network", "FLOP", "CPU, batch 1", *small, "GPU, batch 1", *small, "GPU, best", "at batch"]
+    assert len(rows) == 8
+    (row,) = [row for row in rows if row[0] == "ResNet-18"]
+    assert row[2:5] == ["20.0 ms", "62.5 /s", "25.0 /s"]
+    assert [row[0] for row in rows if row[-1] == "1"] == ["lean", "deep"]
 
 
 def test_timings_without_counts_are_left_out(tmp_path):
@@ -241,7 +291,7 @@ def titles(chart):
 
 def test_a_matrix_that_is_mostly_white_is_not_drawn(monkeypatch):
     """Of seven networks no order is certain; the published GPU's matrix stands alone, or none."""
-    monkeypatch.setattr(figures, "timed_here", lambda _paper: timed("CPU", MIXED[:7], UP[:7]))
+    monkeypatch.setattr(figures, "ranked_devices", lambda _paper: [timed("CPU", MIXED[:7], UP[:7])])
     monkeypatch.setattr(figures, "timed_gpu", lambda _paper: None)
     alike = dict.fromkeys(("parameters", "activation_byte", "traffic_byte"), UP)
     gpu = timed("GPU", UP)
@@ -274,13 +324,12 @@ def test_each_line_of_throughput_has_a_look_of_its_own():
         assert len(set(colors["range"])) == len(set(shapes["range"])) == figures.LINES
 
 
-def test_a_published_gpu_is_drawn_with_known_networks_marked_at_the_usual_input_size(monkeypatch):
-    timed = timed_elsewhere(world())
-    large = timed.rows[timed.rows.name == "ResNet-18"].assign(input_shape="3x448x448", input_s=240e-6)
-    monkeypatch.setattr(figures, "timed_elsewhere", lambda _paper: replace(timed, rows=pd.concat([timed.rows, large])))
-    drawn = rows_of(figures.elsewhere.__wrapped__(world()), "name", "input_s")
-    # Each is a point of the cloud; the one at 224 pixels is marked on top of it
-    assert sorted(time for name, time in drawn if name == "ResNet-18") == pytest.approx([60e-6, 60e-6, 240e-6])
+def test_a_published_gpu_is_the_second_row_without_a_gpu_of_ones_own():
+    made = specified(figures.here.__wrapped__(world(chosen=(CPU,))))
+    assert [panel.get("title") for panel in made["concat"]] == [
+        "Example CPU, Example core, 2 cores, fp32", None, None, "Bead 2, fp16", None, None,
+    ]  # fmt: skip
+    assert made["columns"] == 3
 
 
 def test_the_fastest_and_the_slowest_of_equal_flop_are_named():
@@ -299,3 +348,19 @@ def test_parameters_mislead_where_fewer_of_them_take_longer(slower, parameters, 
     paper = replace(nothing())
     vars(paper)["reference"] = replace(world().reference, machines=(replace(machine, cells=cells),))
     assert facts.of(paper).claims == {"parameters_mislead": misleads}
+
+
+def test_a_title_tells_batches_with_fewer_networks():
+    here = timed_here(world())
+    counts = {batch: here.at(batch).model.nunique() for batch in here.batches}
+    (title,) = figures._of([here])
+    assert here.networks == max(counts.values()) > min(counts.values())
+    for batch, networks in counts.items():
+        assert (f"{networks} at batch {batch}" in title) == (networks < here.networks)
+
+
+def test_releases_of_pytorch_may_differ(tmp_path):
+    assert not facts._do_releases_differ(world())
+    environment = f"machines/{GPU}/machine.csv"
+    other = mutated(tmp_path / "world", {environment: lambda row: row | {"torch": "2.0.0"}})
+    assert facts._do_releases_differ(world(other))

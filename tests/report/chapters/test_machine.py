@@ -30,6 +30,7 @@ def test_only_a_virtual_machine_has_a_hypervisor():
     for hypervisor, name in (("KVM", "KVM"), ("none", None), (None, None)):
         found = facts.of_chapter("machine", replace(world(), machines=(on(cpu, hypervisor=hypervisor),)))
         assert (found.at_hand.hypervisor.text, found.several) == (name, False)
+        assert (found.is_virtual, found.is_loaded) == (name is not None, not found.at_hand.loaded.is_missing)
 
 
 def test_the_processor_is_known_by_its_numbers_and_its_peak_is_a_product():

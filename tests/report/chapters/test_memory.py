@@ -10,8 +10,9 @@ from helpers.world import world
 from measure.cache.traces import StoredTrace
 from measure.domain.roofs import CacheLevel
 from measure.domain.trace_records import TraceDevice, TraceOperator
-from report.chapters.cause import memory
+from report.chapters.cause import facts, interventions, memory
 from report.paper import Paper
+from report.stats.value import exact
 
 SLOW, FAST = "NVIDIA H100 SXM", "Twin"  # 66.9 TFLOP/s at fp32; 3.35 and 6.7 TB/s
 CACHE = 10**12  # bytes
@@ -73,13 +74,23 @@ def test_the_gain_from_memory_by_hand():
     assert (found.smaller.number, found.smaller_least.name) == (1, "net1")
     assert (found.smaller_least.number, found.smaller_most.number) == pytest.approx((1.1, 2))
     assert found.roof.number == pytest.approx(2)
-    sizes = [(each.layers.number, each.gain.number, each.memory.number) for each in (found.fits, found.larger)]
-    assert sizes == [pytest.approx((4, 0.5 / 0.4, 1 / 0.5)), pytest.approx((1, 1.25 / 0.75, 1 / 1.25))]
+    assert (found.recorded.number, found.recorded_batch.text) == (1, "batch 8")
+    sizes = [(each.gain.number, each.memory.number) for each in (found.fits, found.larger)]
+    assert sizes == [pytest.approx((0.5 / 0.4, 1 / 0.5)), pytest.approx((1.25 / 0.75, 1 / 1.25))]
     assert (found.depthwise.gain.number, found.depthwise.memory.number) == pytest.approx((1, 0.25))
     # Kernels: 11 s over 10.2 s. From memory: 1 + 0.5 + 1 + 1 + 1 s over 0.5 + 0.25 + 0.5 + 0.5 + 1 s.
     assert found.gained.number == pytest.approx(11 / 10.2)
     assert found.promised.number == pytest.approx(4.5 / 2.75)
     assert (found.cache.number, found.cache_bandwidth.is_missing) == (CACHE, True)
+
+
+def test_the_idle_share_is_of_the_largest_batch_profiled():
+    one = paper()
+    about = {"status": "ok", "phase": "inference", "variant": "eager", "precision": "bf16", "plain_s": 1.0, "load": 0.0}
+    passes = [("net0", 1, 0.1), ("net0", 8, 0.9), ("net1", 8, 0.75)]
+    profiles = pd.DataFrame([about | {"model": model, "batch": batch, "busy_s": s} for model, batch, s in passes])
+    found = memory.of(replace(one, machines=tuple(replace(each, profiles=profiles) for each in one.machines)))
+    assert (found.profiled_batch.number, found.idle.number) == (8, pytest.approx(0.25))
 
 
 def test_the_cache_of_the_machine_comes_before_the_datasheets():
@@ -89,8 +100,24 @@ def test_the_cache_of_the_machine_comes_before_the_datasheets():
     swept = [replace(each, caches=caches, levels=levels) for each in one.machines]
     found = memory.of(replace(one, machines=tuple(swept)))
     # No activation fits 0.5 TB; relu has more than once, the others more than twice its bytes
-    assert (found.cache.number, found.fits.layers.is_missing, found.larger.layers.number) == (CACHE // 2, True, 2)
+    assert (found.cache.number, found.fits.gain.is_missing) == (CACHE // 2, True)
+    assert found.larger.gain.number == pytest.approx((0.5 + 1.25) / (0.3 + 0.75))
     assert found.cache_bandwidth.number == 2  # 6.7 TB/s over 3.35 TB/s
+
+
+def test_the_table_of_gains_has_the_memory_of_the_gpu_at_hand_alone():
+    one = paper()
+    gains = [
+        {row.what: row.gain for row in interventions.table(replace(one, machines=machines)).networks.itertuples()}
+        for machines in (one.machines, one.machines[::-1])  # the fast memory at hand, then the slow one
+    ]
+    assert [of.get("memory × 2.00, batch 8") for of in gains] == [None, pytest.approx(1.2)]
+
+
+def test_the_text_tells_a_cache_from_memory_if_large_activations_gain_nearly_all():
+    found = memory.of(paper())  # 1.25 and 1.67 times as fast, of 2
+    assert not facts._steps_at_cache(found)
+    assert facts._steps_at_cache(replace(found, larger=replace(found.larger, gain=exact(1.9))))
 
 
 def test_cards_with_other_peaks_are_no_pair():

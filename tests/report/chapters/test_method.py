@@ -9,6 +9,7 @@ from helpers.world import nothing, numbers, rows_of, world, wrong
 from measure.domain.words import MOST_ROUNDS, ROUNDS, TARGET
 from report.chapters.method import figures
 from report.chapters.method.facts import expected
+from report.facts import of_chapter
 
 
 def test_the_interval_that_rounds_leave():
@@ -27,7 +28,7 @@ def test_facts_by_hand():
         "protocol.rounds": ROUNDS, "protocol.most_rounds": MOST_ROUNDS, "protocol.target": TARGET, "protocol.fewest": 6,
         "cells.least": 1, "cells.most": 3, "gpus.least": 1, "gpus.most": 3,  # lean and deep once, the six three times
         "gpus.names": "Bead 2",
-        "cells.cells": 32, "cells.within": 30, "cells.scatter": scatter,
+        "cells.cells": 31, "cells.within": 30, "cells.scatter": scatter,
         "rounds.least": exp(4.8487 * scatter / 3**0.5) - 1, "rounds.most": exp(2.4490 * scatter / 9**0.5) - 1,
     }  # fmt: skip
     found = numbers("method", world())
@@ -38,7 +39,15 @@ def test_facts_by_hand():
 def test_a_round_alone_has_no_scatter():
     cpu = world().machine("cpu")
     alone = replace(world(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.rounds == 1]),))
-    assert wrong("method", alone, {"cells.cells": 8, "cells.scatter": None, "rounds.least": None}) == {}
+    assert wrong("method", alone, {"cells.cells": 7, "cells.scatter": None, "rounds.least": None}) == {}
+    assert of_chapter("method", alone).is_single
+    assert of_chapter("method", world()).has_intervals
+    assert of_chapter("method", world()).has_gpus
+    assert not of_chapter("method", alone).has_gpus
+    few = replace(world(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.rounds == 3].iloc[:5]),))
+    assert wrong("method", few, {"cells.most": 3, "cells.cells": None, "cells.half_width": None}) == {}
+    assert not of_chapter("method", few).has_intervals
+    assert not of_chapter("method", world()).is_single
     assert numbers("method", nothing())["cells.machine"] is None
 
 

@@ -10,7 +10,8 @@ from helpers.world import REFERENCES, nothing
 
 from report import facts
 from report.chapters.published import tables
-from report.chapters.published.tables import AGREES, OPEN, UNKNOWN, judge
+from report.chapters.published.facts import RARE
+from report.chapters.published.tables import AGREES, OPEN, UNKNOWN, VERDICTS, judge
 from report.paper import REFERENCE, load
 from report.stats.value import Value
 
@@ -112,6 +113,16 @@ def test_an_estimate_of_an_unknown_batch_is_not_compared_with_counts():
 def test_the_ratios_of_both_passes_that_profilers_print():
     ratios = facts.of_chapter("published", whole()).ratios
     assert (ratios.lowest.number, ratios.highest.number) == (0.0006, 425.38)  # rows of data/published/training.csv
+
+
+def test_the_numbers_of_the_text_add_up_and_every_cause_is_in_it():
+    found = facts.of_chapter("published", whole())
+    causes = {name: getattr(found.causes, name).number for name in found.causes.__dataclass_fields__}
+    assert sum(causes.values()) == found.differ.number
+    assert found.agree.number + found.open.number + found.differ.number == found.figures.number
+    text = (ROOT / "report" / "chapters" / "published" / "published.qmd").read_text("utf-8")
+    assert [name for name in causes if text.count(f"published.causes.{name}`") != 1] == []
+    assert set(VERDICTS) == {AGREES, OPEN, *RARE, *causes} - {"rare"}
 
 
 def test_who_printed_and_who_timed():

@@ -1,14 +1,17 @@
 """The chapter on remedies, and the cells behind its advice and the findings, from the rules of the world."""
 
-from helpers.world import CPU, mutated, numbers, world, wrong
+import pytest
+from helpers.world import CPU, GPU, mutated, numbers, world, wrong
 
-from report import facts
+from report import display, facts
+from report.chapters.remedies import tables
+from report.stats.value import NOTHING, Value
 
 
 def test_facts_by_hand():
     # Llama: 2.4 GB and 20.256 MB a sequence
     decoding = {"decode": 2500 / 2420.256, "decode_batch": 8, "decode_batched": 8 * 2500 / (2400 + 8 * 20.256)}
-    others = {"layout": 1.1, "layout_device": "Bead 2", "threshold": 0.2, "decode_small": None}
+    others = {"layout": 1.1, "layout_device": "Bead 2", "layout_least": None, "threshold": 0.2, "decode_small": None}
     assert wrong("remedies", world(), decoding | others) == {}
 
 
@@ -48,3 +51,31 @@ def test_a_profile_of_a_loaded_machine_enters_no_finding(tmp_path):
     rows = mutated(tmp_path / "world", {table: lambda row: row | {"load": "0.1" if row["phase"] == "step" else "0.09"}})
     cpu = world(rows, (CPU,)).undisturbed.machine("cpu")
     assert set(cpu.profiles.phase) == {"inference"}
+
+
+def test_a_gain_is_a_median_or_two_ends_and_says_where():
+    median, least, most = Value(1.5, low=1.4, high=1.6), Value(2.0), Value(30.0)
+    assert tables.gain(median, at="batch 64") == r"1\.50 \(1\.40–1\.60\), batch 64"
+    assert tables.gain(least, most) == r"2\.00 to 30\.0"
+    assert tables.gain(least, NOTHING, at="batch 64") == ""
+
+
+def test_only_remedies_with_a_gain_are_listed(monkeypatch):
+    found = {"graph": ("", "2"), "fused": ("", ""), "batch": ("1", "")}
+    monkeypatch.setattr(tables, "of_devices", lambda *_facts: found)
+    words = {"graph": ("idle", "graph"), "fused": ("slow", "fuse"), "batch": ("small", "batch")}
+    shown = tables.gains.__wrapped__("Symptom | Remedy | CPU > | GPU >", words, *[None] * 4)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()[2:]]
+    assert cells == [["idle", "graph", "–", "2"], ["small", "batch", "1", "–"]]
+    with pytest.raises(display.Missing):
+        tables.gains.__wrapped__("Symptom | Remedy | CPU > | GPU >", {"fused": words["fused"]}, *[None] * 4)
+
+
+def test_a_gpu_at_hand_has_no_gains_of_a_processor():
+    assert not facts.of_chapter("remedies", world()).on_gpu
+    assert facts.of_chapter("remedies", world(chosen=(GPU,))).on_gpu
+
+
+def test_a_gain_has_at_most_three_digits():
+    assert tables.gain(Value(1.588, low=1.5685, high=1.6171)) == r"1\.59 \(1\.57–1\.62\)"
+    assert tables.gain(Value(1.5, low=1.41, high=2.13)) == r"1\.5 \(1\.4–2\.1\)"

@@ -27,7 +27,7 @@ def test_the_first_commands_of_the_list_are_printed_twice():
     first = "::: {.first-gaps}\nBegin with these; [all](#next) are below.\n:::\n\n"
     begin, _, rest = printed(f"# A\n\n{first}{values}{GAPS.replace('Next', 'Next {#next}')}").partition("# Next")
     assert re.findall(r"measure (\S+)`", begin) == ["1", "2", "3"]
-    assert re.findall(r"measure (\S+)", rest) == ["--device", "1`", "add-published", "2`", "3`"]
+    assert re.findall(r"measure ([^\s`]+)", rest) == ["--device", "1", "add-published", "2", "3"]
     # Without a list there is nothing to begin with
     assert printed(f"# A\n\nKept.\n\n{first}{GAPS.replace('Next', 'Next {#next}')}") == "# A\n\nKept."
 
@@ -78,7 +78,28 @@ def test_captions_and_tables_name_in_words_what_is_missing():
     found = printed(text, "plain")
     assert found.count("Figure [without data]") == 2
     assert "–" in found  # a row of a table stays
-    assert found.endswith("Next\n\nAdd:\n\n- measure --all\n- measure gpu")
+    assert found.endswith("Next\n\nAdd:\n\n- measure --all.\n- measure gpu.")
+
+
+def test_a_command_is_listed_with_what_it_adds_and_where_it_runs():
+    def value(flags, machine=""):
+        return f'A [–]{{.missing command="measure {flags}"{machine}}}.\n\n'
+
+    problem = f"::: {{.callout-note}}\n## Problem\nHow long?\n\n{value('a')}:::\n\n"
+    text = f"# A {{#sec-a}}\n\nKept.\n\n{value('a')}{value('a')}## B\n\nKept.\n\n{GONE}{value('a')}{problem}"
+    text += GONE.replace("fig-gone", "tbl-gone") + GONE.replace("fig-gone", "fig-more")
+    text += (
+        f"# Gone {{#sec-gone}}\n\n{value('a')}{value('--device cuda', ' machine=gpu')}"
+        f"# C {{#sec-c .unnumbered}}\n\nKept.\n\n{value('--device cuda x')}"
+    )
+    found = filtered(FILTER, f"---\nmachines: {{names: {{gpu: Bead 2}}}}\n---\n\n{text}{GAPS}")
+    listed = [line.replace("-   ", "- ") for line in found.splitlines() if line.startswith("- ")]
+    assert listed == [
+        '- `measure a`: "A" (@sec-a), "B" (@sec-a) and 1 more.',
+        '- `measure gpu`: 2 figures and a table in "B" (@sec-a).',
+        '- `measure --device cuda`: "Gone", on the Bead 2.',
+        '- `measure --device cuda x`: "C", on a GPU.',
+    ]
 
 
 CONDITIONS = {

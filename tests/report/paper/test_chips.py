@@ -123,9 +123,3 @@ def test_the_fastest_rates_of_chips():
         ("Abacus 1", "fp32"), ("Bead 2", "bf16"), ("Cog 3", "bf16"),
     ]  # fmt: skip
     assert FOUR[chips.on_chip(FOUR)].chip.tolist() == ["Cog 3"]
-
-
-@pytest.mark.parametrize(("kind", "precisions"), [("gpu", ["bf16"]), ("cpu", ["fp32"]), ("fpga", []), ("soc", [])])
-def test_comparable(kind, precisions):
-    assert chips.comparable(FOUR, kind).precision.tolist() == precisions
-    assert chips.comparable(committed_chips(), "fpga").empty  # three print integers, one floating point

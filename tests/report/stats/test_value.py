@@ -111,6 +111,9 @@ def test_a_value_with_a_key_is_a_span_that_the_page_explains():
     missing = Value(None, source=Source("runs.csv", command="python -m measure --sections training"))
     span = '[–]{.missing command="python -m measure --sections training"}'
     assert missing._repr_markdown_() == span
+    for table, folder in (("machines/cpu/runs.csv", ' machine="cpu"'), ("machines/*/runs.csv", "")):
+        of_machines = Value(None, source=Source(table, command="measure"))
+        assert of_machines._repr_markdown_() == f'[–]{{.missing command="measure"{folder}}}'
     # A sentence that holds only a word that depends on it goes as well.
     assert missing.side("less", "as much", "more") == waits_for(Value(3.0), missing) == span
     assert ".missing" in waits_for(missing, Value(3.0))

@@ -1,0 +1,64 @@
+"""The table of remedies: its words stand in the chapter."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from report import display
+from report.chapters.remedies.facts import Remedies
+from report.markdown import escape
+from report.markdown_table import NONE, markdown_table
+from report.stats.value import Value
+
+
+def gain(*values: Value, at: str = "") -> str:
+    """Return a gain with its interval, or the least and the most, and where it holds; empty if one is missing."""
+    if any(value.is_missing for value in values):
+        return ""
+    return escape(" to ".join(map(_short, values)) + (f", {at}" if at else ""))
+
+
+def _short(value: Value) -> str:
+    """Print a gain with at most three digits, and the ends of its interval likewise."""
+    low, high = value.low, value.high
+    if low is None or high is None or low == high:
+        return str(value)
+    number = f"{value}"
+    is_longer = len(value.printed().split(" ")[0]) > len(number)
+    return value.printed() if not is_longer else f"{number} ({Value(low)}–{Value(high)})"
+
+
+@display.table
+def gains(
+    header: str, rows: Mapping[str, Sequence[str]], remedies: Remedies, cause: Any, latency: Any, utilisation: Any
+) -> str:
+    """Show the words of each remedy, and its gain on a processor and on a GPU; leave out a remedy without a gain."""
+    found = of_devices(remedies, cause, latency, utilisation)
+    lines = [[*words, *(cell or NONE for cell in found[name])] for name, words in rows.items() if any(found[name])]
+    return markdown_table(header, display.required(lines))
+
+
+def of_devices(remedies: Remedies, cause: Any, latency: Any, utilisation: Any) -> dict[str, tuple[str, str]]:
+    """Return the gain of each remedy on a processor and on a GPU, empty if unknown."""
+    hand, batching, gpu = utilisation.gains, latency.batching, latency.gpu.batching
+    kept, lower = ("" if remedies.on_gpu else gain(each, at=_batch(hand.batch)) for each in (hand.kept, hand.lower))
+    one, single = cause.host.compiled, f"{_batch(1)}, {remedies.single_device.text}, {remedies.singles.number} networks"
+    graph = gain(cause.graph.least, cause.graph.most, at=single)
+    least, most = remedies.layout_least, remedies.layout_most
+    layout = gain(least, most, at=f"{least.name} and {most.name}")
+    layout = layout or gain(remedies.layout, at=str(remedies.layout_device.text))
+    ends = utilisation.gpu_gain.least, utilisation.gpu_gain.most
+    return {
+        "kept": (kept, ""),
+        "batch": (
+            gain(batching.peak_over_first, at=_batch(batching.peak)), gain(gpu.least, gpu.most, at=_batch(gpu.last)),
+        ),
+        "graph": ("", graph),
+        "single": ("", "" if graph else gain(one.single_least, one.single_most, at=single)),
+        "fused": ("", gain(cause.compiled.speed, at=cause.compiled.device.text)),
+        "layout": ("", layout),
+        "lower": (lower, gain(*ends, at=_batch(utilisation.gpu_lower.batch))),
+    }  # fmt: skip
+
+
+def _batch(size: Any) -> str:
+    return f"batch\N{NO-BREAK SPACE}{size}"
