@@ -253,10 +253,12 @@ def _errors(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     rows = rows[(rows[[*whole]] == pd.Series(whole)).all(axis=1) & rows.precision.isin(["bf16", "fp16"])]
     rows = rows[rows.device.isin(chips[chips.chip_kind == "gpu"].chip)]
     rows = rows.assign(version=rows.software.fillna("").map(version)).sort_values("version", kind="stable")
-    family = rows[(rows.left_out == "family") & (rows.models >= MANY)].drop_duplicates("device", keep="last")
+    family = rows[(rows.left_out == "family") & (rows.models >= MANY)]
+    newest = family.drop_duplicates(["device", "source", "precision", "options"], keep="last")
+    family = newest.groupby("device").median_error.median()
     device = rows[rows.left_out == "device"].groupby("device")
     return {
-        "prediction.family.least": Found(family.median_error.min()),
-        "prediction.family.most": Found(family.median_error.max()),
+        "prediction.family.least": Found(family.min()),
+        "prediction.family.most": Found(family.max()),
         "prediction.untimed.error": median_of(device.median_error.median()),
     }

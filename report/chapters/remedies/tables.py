@@ -27,12 +27,15 @@ def _short(value: Value) -> str:
     return value.printed() if not is_longer else f"{number} ({Value(low)}–{Value(high)})"
 
 
-@display.table
-def gains(
-    header: str, rows: Mapping[str, Sequence[str]], remedies: Remedies, cause: Any, latency: Any, utilisation: Any
-) -> str:
-    """Show the words of each remedy, and its gain on a processor and on a GPU; leave out a remedy without a gain."""
-    found = of_devices(remedies, cause, latency, utilisation)
+def gains(header: str, rows: Mapping[str, Sequence[str]], *chapters: Any) -> display.Display:
+    """Show the words of each remedy, and its gain on a processor and on a GPU; leave out a remedy without a gain.
+
+    ``chapters`` are the facts that ``of_devices`` takes.
+    """
+    return display.table(_with_gains)(header, rows, of_devices(*chapters))
+
+
+def _with_gains(header: str, rows: Mapping[str, Sequence[str]], found: Mapping[str, tuple[str, str]]) -> str:
     lines = [[*words, *(cell or NONE for cell in found[name])] for name, words in rows.items() if any(found[name])]
     return markdown_table(header, display.required(lines))
 

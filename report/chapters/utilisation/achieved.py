@@ -48,9 +48,7 @@ class KernelGap(Facts):
     precision: Name  #: The precision of these networks.
     networks: Value  #: Networks profiled on the GPU at this precision.
     most_idle: Value  #: The largest share of a call in which no kernel runs, with its network.
-    most_rest: (
-        Value  #: The largest share of the latency that running kernels take beyond their bound, with its network.
-    )
+    most_rest: Value  #: The largest share of the latency that kernels take beyond their bound, with its network.
 
 
 class Profiled(Facts):

@@ -60,15 +60,14 @@ def test_a_gain_is_a_median_or_two_ends_and_says_where():
     assert tables.gain(least, NOTHING, at="batch 64") == ""
 
 
-def test_only_remedies_with_a_gain_are_listed(monkeypatch):
+def test_only_remedies_with_a_gain_are_listed():
     found = {"graph": ("", "2"), "fused": ("", ""), "batch": ("1", "")}
-    monkeypatch.setattr(tables, "of_devices", lambda *_facts: found)
     words = {"graph": ("idle", "graph"), "fused": ("slow", "fuse"), "batch": ("small", "batch")}
-    shown = tables.gains.__wrapped__("Symptom | Remedy | CPU > | GPU >", words, *[None] * 4)
+    shown = tables._with_gains("Symptom | Remedy | CPU > | GPU >", words, found)
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines()[2:]]
     assert cells == [["idle", "graph", "–", "2"], ["small", "batch", "1", "–"]]
     with pytest.raises(display.Missing):
-        tables.gains.__wrapped__("Symptom | Remedy | CPU > | GPU >", {"fused": words["fused"]}, *[None] * 4)
+        tables._with_gains("Symptom | Remedy | CPU > | GPU >", {"fused": words["fused"]}, found)
 
 
 def test_a_gpu_at_hand_has_no_gains_of_a_processor():
