@@ -261,8 +261,8 @@ class PublishedKind:
     input_size: schema.InputSize
     stage: schema.Stage
     layer_kind: schema.LayerKind
-    intensity: Annotated[int, Column("of one input: the power of two at or below each operator's", "FLOP/B", least=4)]
-    further_intensity: Annotated[int, Column("of each further input, alike", "FLOP/B", least=4)]
+    intensity: Annotated[int, Column("of one input: the power of two at or below each operator's", "FLOP/B", least=1)]
+    further_intensity: Annotated[int, Column("of each further input, alike", "FLOP/B", least=1)]
     calls: Annotated[int, Column("the number of operator calls", NUMBER)]
     flop: Annotated[int, "convolutions, matrix products and attention of all calls"]
     other_flop: Annotated[int, "everything else in all calls"]
