@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from fnmatch import fnmatch
 from html.parser import HTMLParser
 
 from helpers.places import ROOT
@@ -20,9 +21,9 @@ class Node:
         self.content = []
 
     def has(self, selector):
-        """Whether `name`, `.class`, `name.class` or `#id` selects this element."""
+        """Whether `name`, `.class`, `name.class`, `#id` or `#beginning*` selects this element."""
         if selector.startswith("#"):
-            return self.attributes.get("id") == selector[1:]
+            return fnmatch(self.attributes.get("id") or "", selector[1:])
         name, _, style = selector.partition(".")
         return name in ("", self.name) and (not style or style in self.attributes.get("class", "").split())
 
@@ -78,8 +79,8 @@ PAIRS = """(texts, gap) => {
       && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)  // a line's box is higher than its letters
     .map(([other]) => `${one} / ${other}`));
 }"""
-OVERLAPS = f"""svg => ({PAIRS})([...svg.querySelectorAll("g.mark-text.role-mark text:not([stroke])")], 1)"""
-"""Finds overlapping names of a chart's marks. The halo behind a name has a stroke."""
+OVERLAPS = f"""svg => ({PAIRS})([...svg.querySelectorAll("g.mark-text.role-mark text")], 1)"""
+"""Finds overlapping names of a chart's marks."""
 
 AXIS_OVERLAPS = f"""svg => [...svg.querySelectorAll("g.role-axis-label")].flatMap(axis => ({PAIRS})(
   [...axis.querySelectorAll("text")].filter(text => getComputedStyle(text).opacity !== "0"

@@ -10,7 +10,7 @@ from helpers.pages import Page
 
 from report.charts.theme import FULL_WIDTH
 
-PAGE_ONLY = ("details", "#fig-chooser")
+PAGE_ONLY = ("details", "#fig-chooser", "#suppfig-*")
 """What stands in the page alone."""
 
 MARGIN = {"left": 20, "right": 20}

@@ -57,7 +57,7 @@ def _cells(rows: pd.DataFrame, title: str) -> alt.LayerChart:
     return alt.layer(
         tips(base.mark_rect(stroke=theme.GRID).encode(color=shade), *tooltip),
         base.mark_text(dx=-8).encode(text="text:N", color=ink),
-        base.mark_text(dx=28, fontSize=9).encode(text="count:N", color=ink),
+        base.mark_text(dx=28, fontSize=10).encode(text="count:N", color=ink),
         width=x.pixels, height=y.pixels, title=title,
     )  # fmt: skip
 

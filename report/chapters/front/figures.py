@@ -46,14 +46,9 @@ def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> alt.LayerChart:
     plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 150, reach, rows.flop_per_s)
     is_named, places = rows.name.isin(NAMED), ("intensity", "flop_per_s")
     color = by_color("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS, legend=None)
-    names = plane.names(rows[is_named], "name", *places, 60)
-    halo = names[-1].copy()  # clears the cloud of points behind the names
-    halo.mark = alt.MarkDef(**names[-1].mark.to_dict() | {"stroke": theme.PAPER, "strokeWidth": 3, "opacity": 0.9})
     return plane.chart(
         plane.place(alt.Chart(rows[~is_named]).mark_point(color=theme.GREY, size=14, opacity=0.4), *places),
         plane.place(alt.Chart(rows[is_named]).mark_point(size=60).encode(color=color), *places),
-        *names[:-1],
-        halo,
-        names[-1],
+        *plane.names(rows[is_named], "name", *places, 60),
         title=title,
     )

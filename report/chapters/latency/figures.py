@@ -128,12 +128,12 @@ def ranks(paper: Paper) -> alt.ConcatChart:
 
 
 def _of(devices: Sequence[Timed]) -> list[str]:
-    """Return the lines of a title; a phone has no room for two devices in one."""
+    """Return the lines of a title: a phone has no room for more in one."""
     titles = []
     for timed in devices:
         ran = {batch: timed.at(batch).model.nunique() for batch in timed.batches}
         fewer = [f"{networks} at batch {batch}" for batch, networks in ran.items() if networks < timed.networks]
-        titles.append(f"{_titled(timed)}: {timed.networks:,} networks" + (f" ({', '.join(fewer)})" if fewer else ""))
+        titles += [f"{_titled(timed)}: {timed.networks:,} networks", *([f"({', '.join(fewer)})"] if fewer else [])]
     return titles
 
 

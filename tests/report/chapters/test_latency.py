@@ -353,7 +353,7 @@ def test_parameters_mislead_where_fewer_of_them_take_longer(slower, parameters, 
 def test_a_title_tells_batches_with_fewer_networks():
     here = timed_here(world())
     counts = {batch: here.at(batch).model.nunique() for batch in here.batches}
-    (title,) = figures._of([here])
+    title = " ".join(figures._of([here]))
     assert here.networks == max(counts.values()) > min(counts.values())
     for batch, networks in counts.items():
         assert (f"{networks} at batch {batch}" in title) == (networks < here.networks)
