@@ -10,6 +10,7 @@ from report.chapters.energy import facts as energy
 from report.charts import theme
 from report.charts.annotations import covered, names, tips
 from report.charts.axes import LogAxis, by_color, by_shape
+from report.markdown import si
 from report.options import gpu_command
 from report.paper import BASE_PRECISION, Paper
 
@@ -47,6 +48,6 @@ def efficiency(paper: Paper) -> alt.ConcatChart:
             *names(labelled, "label", *places, covered(line, *places), 34),
             width=x.pixels, height=y.pixels, title=f"{machine.name}, {precision}",
         ))  # fmt: skip
-    middles = [f"{name} {of.flop_per_j.median():.2g}" for name, of in rows.groupby("inputs")]
+    middles = [f"{name} {si(of.flop_per_j.median(), 'FLOP/J')}" for name, of in rows.groupby("inputs")]
     description = f"FLOP for a joule of {rows.model.nunique()} networks; the middle of each: {', '.join(middles)}."
     return alt.concat(*panels, name="energy-efficiency", description=description)

@@ -35,7 +35,7 @@ const ORDERS = { likely: "likely time", cost: "cost", measured: "measured time" 
 const UNTIMED = "\u00a0†"; // after the name of a chip that nobody timed, as in the chapter's table
 const LAUNCHES = 6; // the place of the launches among a call's terms
 
-const LEGEND = `A bar is the 90 % interval on a logarithmic scale, its middle the likely time. †: nobody timed the chip.
+const LEGEND = `A bar is the 90 % interval on a logarithmic scale, its middle the likely time. †: the fit has no timing of the chip or its die.
   =: cannot be told from the first, for their intervals overlap. Chips without an interval, or with too little memory,
   come last.`;
 
