@@ -206,7 +206,7 @@ VERBS = {
         ("resnet50 --chip 'Dial 4'", "--precision: no rate of Dial 4 at fp16"),
         ("resnet50 --known resnet50 8 1ms", "--known: is a latency of one chip"),
         (f"{ONE} --known resnet50 8 0ms", "--known: '0ms'"),
-        (f"{ONE} --training", "--precision: nothing was timed at bf16"),
+        (f"{ONE} --training", "--chip: nobody timed a training step at bf16"),
     ],
     "fit": [("--data none", "none holds no latency"), ("now", "nothing is expected at 'now'")],
     "count-published": [("--models resnex*", "--models: 'resnex*'"), ("--budget soon", "--budget: 'soon'")],

@@ -62,6 +62,8 @@ def rank(rows: pd.DataFrame) -> Ranking:
 def lead(rows: pd.DataFrame) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of the bound's rank correlation with time minus that of FLOP, over the same networks."""
     rows = rows.dropna(subset="layers_s")
+    if rows.empty:
+        return None, None
     drawn = weights(tuple(rows.model))
     bound, flop = (
         spearman(rows[column].to_numpy(float), rows.input_s.to_numpy(float), drawn) for column in ("layers_s", "flop")

@@ -364,3 +364,8 @@ def test_releases_of_pytorch_may_differ(tmp_path):
     environment = f"machines/{GPU}/machine.csv"
     other = mutated(tmp_path / "world", {environment: lambda row: row | {"torch": "2.0.0"}})
     assert facts._do_releases_differ(world(other))
+
+
+def test_without_a_roof_no_count_leads():
+    no_bound = {"model": ["oak1", "oak2"], "layers_s": [None, None], "flop": [1.0, 2.0], "input_s": [1.0, 2.0]}
+    assert facts.lead(pd.DataFrame(no_bound)) == (None, None)
