@@ -104,11 +104,11 @@ def study(
         if fitted.empty:
             continue
         say(", ".join(filter(None, pool)))
-        effects, without = fit_pool(fitted), fits_without(fitted)
-        while worst := faulty(fitted, without):
+        effects = fit_pool(fitted)
+        while worst := faulty(fitted, without := fits_without(fitted, effects)):
             say(f"left out, {worst[1]:.2g} times as long as all others let expect: {', '.join(filter(None, worst[0]))}")
             timed, fitted = (rows[rows.setting != worst[0]] for rows in (timed, fitted))
-            effects, without = fit_pool(fitted), fits_without(fitted)
+            effects = fit_pool(fitted)
         coefficients += coefficients_of(pool, effects, fitted)
         factors = network_factors(fitted, effects)
         networks += [NetworkFactor(pool.device, pool.precision, pool.phase, *each) for each in factors.items()]
@@ -126,9 +126,9 @@ def study(
     return coefficients, networks, errors
 
 
-def fits_without(fitted: pd.DataFrame) -> dict[str, Effects]:
-    """Return the effects without each device in turn, if there are others."""
-    effects, names = fit_pool(fitted), sorted(set(fitted.device))
+def fits_without(fitted: pd.DataFrame, effects: Effects) -> dict[str, Effects]:
+    """Return the effects without each device in turn, if there are others; each fit starts from ``effects`` of all."""
+    names = sorted(set(fitted.device))
     return {name: fit_pool(fitted[fitted.device != name], effects) for name in names if len(names) > 1}
 
 

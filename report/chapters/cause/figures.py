@@ -19,7 +19,6 @@ from report.paper import Paper
 from report.paper.chips import short_name
 from report.stats.value import exact
 
-NARROW = 555  # pixels of a figure as wide as the PDF's text, with its caption in the margin
 NOTE = {"color": theme.MUTED, "fontSize": 10, "clip": False}  # names of lines
 
 
@@ -73,7 +72,10 @@ def sizes(paper: Paper) -> alt.ConcatChart:
     palette = {kind: theme.LAYER_COLORS.get(kind, theme.ORANGE) for kind in memory.STREAMED}
     first, second = (short_name(card.chip) for card in pair)
     x = LogAxis.around(
-        rows.call_byte, pixels=theme.plot_width(2, left=46, figure=NARROW - 10), title="bytes of a call", unit="B"
+        rows.call_byte,
+        pixels=theme.plot_width(2, left=46, figure=theme.TEXT_WIDTH - 10),
+        title="bytes of a call",
+        unit="B",
     )
     about: dict[str, Any] = {"pixels": 112, "vertical": True}
     share = LinearAxis.around([1, *rows.memory_share], format="%", **about)
@@ -115,7 +117,7 @@ def single(paper: Paper) -> alt.LayerChart:
     """Draw the time of one input against the operators that the network calls, its area the FLOP."""
     rows = display.required(host.singles(paper), gpu_command())
     y = LogAxis.around(rows.latency_s, (0.05, 0.1), pixels=135, title="time of one input", unit="s", vertical=True)
-    width = theme.plot_width(unit="s", figure=NARROW - 10)
+    width = theme.plot_width(unit="s", figure=theme.TEXT_WIDTH - 10)
     x = LogAxis.around(rows.calls, (0.05, 0.14), pixels=width, title="operators called")
     per_call = float((rows.latency_s / rows.calls).median())
     line = pd.DataFrame({"calls": [x.low, x.high], "latency_s": [x.low * per_call, x.high * per_call]})
@@ -156,7 +158,7 @@ def kinds(paper: Paper) -> alt.LayerChart:
         (1 / grown.bandwidth_byte_per_s, "bandwidth", "right", -4), (1 / grown.peak_flop_per_s, "peak", "left", 4)
     ]  # fmt: skip
     y = Categories.steps(rows.kind, 15)
-    width = theme.plot_width(left=y.room, figure=NARROW - 20)
+    width = theme.plot_width(left=y.room, figure=theme.TEXT_WIDTH - 20)
     x = LogAxis.around(
         [1, *rows.ratio], pixels=width, title=f"time, {short_name(traced.GPUS[1])} over {short_name(traced.GPUS[0])}"
     )

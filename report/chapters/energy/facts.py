@@ -107,12 +107,8 @@ class Energy(Facts):
     tokens: TokenJoules
     fitted: bool  #: The prices of FLOP, bytes and time were fitted
     flop_is_free: bool  #: At the lower precision, the interval of the price of a FLOP begins at 0
-    byte_exceeds: (
-        bool  #: At the lower precision's price of bytes, a stream at full bandwidth would exceed the power limit
-    )
-    single_lasts: (
-        bool  #: Each network whose image alone takes more energy at the lower precision also takes longer there
-    )
+    byte_exceeds: bool  #: At the price of bytes, a stream at full bandwidth would exceed the power limit
+    single_lasts: bool  #: Each image alone that takes more energy at the lower precision also takes longer there
 
 
 @cache

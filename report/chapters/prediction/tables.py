@@ -7,14 +7,12 @@ from measure.domain.values import significant
 from measure.predicting.prediction import DATASHEET, Prediction, origin
 from measure.predicting.records import BY_DEVICE, BY_FAMILY, FIVE_KNOWN, ONE_KNOWN, OURS
 from report import display
-from report.chapters.prediction.facts import FIT, checks, common_devices, predict
+from report.chapters.prediction.facts import FIT, TYPICAL, checks, common_devices, predict
 from report.markdown import escape, percent
 from report.markdown_table import NONE, known, markdown_table
 from report.paper import Paper
 from report.paper.chips import short_name
 from report.paper.frames import each, matching
-
-TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")  # convolutions, depthwise convolutions, attention
 
 
 @display.table

@@ -89,7 +89,9 @@ def test_simple_estimates_follow_their_names():
 
 def test_a_slower_device_is_off_by_that_until_it_has_one_time():
     timed = rows_of([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)], COSTS)
-    found = pd.concat(study.check_devices(timed, study.fit_pool(timed), study.fits_without(timed)))
+    found = pd.concat(
+        study.check_devices(timed, study.fit_pool(timed), study.fits_without(timed, study.fit_pool(timed)))
+    )
     adapted = found[(found.left_out == records.ONE_KNOWN) & (found.device == "Cog 3")]
     assert np.median(np.abs(1 / adapted.ratio - 1)) < 0.05
     assert "resnet50" not in set(adapted.network)
@@ -108,7 +110,8 @@ def test_chips_of_one_die_share_its_factor_and_options_have_theirs():
     at = TERMS.index("convolution arithmetic")
     assert np.exp(effects[DIE, "die"] - effects[DIE, ""])[at] == pytest.approx(1.3, rel=0.05)
     assert np.exp(effects[OPTION, AUTOCAST])[at] == pytest.approx(1.2, rel=0.05)
-    without = study.fits_without(rows_of(calls, COSTS))
+    rows = rows_of(calls, COSTS)
+    without = study.fits_without(rows, study.fit_pool(rows))
     assert np.exp(without[twins[0].device][DIE, "die"])[at] > 1.05  # its twin shows the die
 
 
