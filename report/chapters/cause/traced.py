@@ -38,8 +38,8 @@ class TracedStep(Facts):
     """One network with kernels too small to fill the GPUs: times on the second over the first, and idle shares."""
 
     kernels: Value  #: Time of all kernels of a small network, second GPU over first.
-    step: Value  #: Time of its step, second GPU over first.
-    idle_first: Value  #: Idle share of the step on the first GPU.
+    step: Value  #: Time from its first kernel to its last, second GPU over first.
+    idle_first: Value  #: Idle share of that time on the first GPU.
 
 
 class Traced(Facts):
@@ -127,7 +127,7 @@ def of(paper: Paper) -> Traced:
     linear, pointwise, softmax = (video.loc[kind] for kind in ("linear", "pointwise", "softmax"))
     steps = [trace.steps for trace in found[IMAGES]]
     spent, busy = (
-        [sum(getattr(step, column) or 0 for step in each) for each in steps] for column in ("host_s", "busy_s")
+        [sum(getattr(step, column) or 0 for step in each) for each in steps] for column in ("span_s", "busy_s")
     )
     reached = _reached(paper)
     facts = Traced(

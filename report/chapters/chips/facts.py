@@ -32,6 +32,7 @@ UNITS = {"cpu": "vector", "gpu": "tensor", "asic": "tensor", "soc": "vector"}
 """The units by which the chips of a kind are compared: most phones' rates are known at fp32 alone."""
 
 EXAMPLE = "NVIDIA T4"  # compared at two precisions; without it, the first chip with both
+LATER = "NVIDIA H100 SXM"  # compared with the example
 
 
 class ChipTable(Facts):
@@ -83,6 +84,13 @@ class Precision(Facts):
     tensor: Value  #: ridge point of that chip at 16 bits on tensor units
 
 
+class Upgrade(Facts):
+    """From the NVIDIA T4 to the NVIDIA H100 SXM, at 16 bits on tensor units."""
+
+    peak: Value  #: peak of the later chip over that of the earlier one
+    bandwidth: Value  #: bandwidth of the later chip over that of the earlier one
+
+
 class Hand(Facts):
     machine: Name  #: the machine at hand
     promised: Value  #: peak at fp32 from cores, clock and FLOP per cycle, or from the datasheet
@@ -109,6 +117,7 @@ class Chips(Facts):
     costs: Costs
     demand: ChipDemand
     precision: Precision
+    upgrade: Upgrade
     hand: Hand
     arithmetic: Name  #: the factors of the peak at fp32 of the machine at hand
     sparse: Sparse
@@ -121,6 +130,7 @@ class Chips(Facts):
     has_memory_inside: bool  #: ... one with its memory on the chip
     has_measured_power: bool  #: ... one with power that somebody measured
     has_other_prices: bool  #: ... one with a price that is an estimate, or of a whole device
+    waits_on_both: bool  #: The median network, as a whole, is below the ridge points of the T4 and of the H100
     levelled_off: bool  #: V100 to H100 doubled the ridge point, and B200 is within a tenth of H100
     turned_back: bool  #: The RTX 5090 has a lower ridge point than the RTX 4090
 
@@ -135,13 +145,15 @@ def of(paper: Paper) -> Chips:
         getattr(generations, chip).number or 0.0 for chip in ("v100", "h100", "b200", "rtx4090", "rtx5090")
     )
     typical, drawn = _typical(outside), labelled(found)
+    demand, precision, upgrade = _demand(paper, outside), _precision(found), _upgrade(found)
     cpu, gpu, soc = (each.number or 0.0 for each in (typical.cpu, typical.gpu, typical.soc))
     return Chips(
         table=sourced(table, _source("all")),
         typical=sourced(typical, _source("off-chip memory, by die")),
         costs=sourced(_costs(outside), _source("off-chip memory, by die")),
-        demand=_demand(paper, outside),
-        precision=sourced(_precision(found), _source("fp32 and 16 bits")),
+        demand=demand,
+        precision=sourced(precision, _source("fp32 and 16 bits")),
+        upgrade=sourced(upgrade, _source("tensor units, 16 bits")),
         hand=hand,
         arithmetic=Name(arithmetic.replace(" x ", " × ") or None, hand.machine.source),
         sparse=sourced(_sparse(found), _source("with sparse peaks")),
@@ -152,6 +164,7 @@ def of(paper: Paper) -> Chips:
         has_memory_inside=bool(chips.on_chip(drawn).any()),
         has_measured_power=bool(has_measured_power(drawn).any()),
         has_other_prices=bool((drawn.price_usd.notna() & ~has_own_price(drawn)).any()),
+        waits_on_both=0 < (demand.intensity.number or 0.0) < min(precision.tensor.number or 0.0, h100),
         levelled_off=h100 > 2 * v100 > 0 and abs(b200 - h100) < 0.1 * h100,
         turned_back=0 < rtx5090 < rtx4090,
     )
@@ -254,6 +267,15 @@ def _precision(found: pd.DataFrame) -> Precision:
     row: Any = pairs.iloc[0]
     ridges = (row.ridge_flop_per_byte, row.ridge_flop_per_byte_tensor)
     return Precision(Name(row.chip), *(exact(ridge, "FLOP/B") for ridge in ridges))
+
+
+def _upgrade(found: pd.DataFrame) -> Upgrade:
+    rows = chips.fastest(found[found.precision.isin(LOWER_PRECISIONS) & (found.unit == "tensor")]).set_index("chip")
+    if not {EXAMPLE, LATER} <= set(rows.index):
+        return missing(Upgrade)
+    rates = rows[["peak_flop_per_s", "bandwidth_byte_per_s"]].astype(float)
+    ratios: Any = rates.loc[LATER] / rates.loc[EXAMPLE]
+    return Upgrade(exact(ratios.peak_flop_per_s), exact(ratios.bandwidth_byte_per_s))
 
 
 def promised(paper: Paper, machine: Machine) -> tuple[float | None, str]:

@@ -17,7 +17,7 @@ from report.stats.value import Name, Source, Value, count_of, estimated, exact, 
 
 MOSTLY = 0.5  # a GPU that runs kernels for less of a step waits for its host
 OTHERS = ("other", "outside the layers")  # no kinds of layer
-DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch
+DEVICE_BYTE = 10**9  # in the problem on the largest batch: so little that three digits give it exactly
 
 
 class Counts(Facts):

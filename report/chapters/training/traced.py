@@ -41,6 +41,7 @@ class Counters(Facts):
 
     machine: Name  #: the machine with hardware counters
     network: Name  #: a network with hardware counters
+    precision: Name  #: the precision of its kernels
     batch: Value  #: its largest batch size with counters
     read: Value  #: bytes read from DRAM over the bytes that its operators read
     written: Value  #: bytes written to DRAM, while the kernels ran, over the bytes that its operators write
@@ -120,6 +121,7 @@ def counters(paper: Paper) -> Counters:
     found = Counters(
         machine=Name(machine.name),
         network=Name(model_name(model)),
+        precision=Name(row.precision),
         batch=exact(row.batch),
         read=exact(row.dram_read_byte / row.read_byte, "%"),
         written=exact(row.dram_write_byte / row.written_byte, "%"),

@@ -73,6 +73,7 @@ def test_single_chips_against_their_datasheets():
         "precision.chip": "NVIDIA T4", "precision.tensor": 65e12 / 320e9, "precision.vector": 8.1e12 / 320e9,
         "generations.v100": 125 / 0.9, "sparse.factor": 2,
         "generations.h100": 989.4 / 3.35, "generations.b200": 2250 / 7.7,
+        "upgrade.peak": 989.4 / 65, "upgrade.bandwidth": 3.35 / 0.32,
     }  # fmt: skip
     assert wrong("chips", committed(), expected) == {}
 

@@ -98,7 +98,7 @@ def test_facts_by_hand():
         "reference.depthwise": 1, "reference.depthwise_above": 0,
         "reference.apart": 7,  # broad has no profile
         "problems.model": "ResNet-18", "problems.forward": 128e9, "problems.first": 12.8e9, "problems.ratio": 1.9,
-        "problems.fixed": 12e6, "problems.input": 2.12e6, "problems.batch": (8000 - 12) // 2.12,
+        "problems.fixed": 12e6, "problems.input": 2.12e6, "problems.batch": (1000 - 12) // 2.12,
     }  # fmt: skip
     assert wrong("training", world(), expected) == {}
 
