@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 from measure.serving.formats import FORMATS, Format
 
@@ -31,28 +30,6 @@ class Weight:
     @property
     def count(self) -> int:
         return self.copies * self.k * self.n
-
-
-class LayerPart(Protocol):
-    """The attention, recurrence or perceptron of a layer."""
-
-    def weights(self, hidden: int) -> tuple[Weight, ...]: ...
-
-    def can_divide(self, gpus: int) -> bool:
-        """Return whether so many GPUs can share this part, each with whole heads or columns."""
-        ...
-
-    def divided(self, gpus: int) -> "LayerPart":
-        """Return what each of so many GPUs holds."""
-        ...
-
-
-class Mixer(LayerPart, Protocol):
-    """A part that mixes tokens, and keeps something of those before."""
-
-    def cache_byte(self, tokens: int, cache: Format, base: Format) -> float:
-        """Return what one request keeps in this layer after so many tokens."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -233,6 +210,11 @@ class StateSpace:
         return (state + (self.kernel - 1) * self.channels * base.bit) / 8
 
 
+# A part that mixes tokens. Like a perceptron and experts, it has ``weights``; ``can_divide`` says whether so many GPUs
+# can share it, and ``divided`` is what each of them holds. ``cache_byte`` is what one request keeps after some tokens.
+Mixer = GroupedAttention | LatentAttention | GatedDelta | StateSpace
+
+
 @dataclass(frozen=True)
 class Perceptron:
     """Two layers with ``inner`` numbers between, and if gated a third one (Shazeer 2020)."""
@@ -259,7 +241,8 @@ class Perceptron:
 class Experts:
     """``count`` gated perceptrons, ``active`` of which a token meets, chosen by a router (Shazeer et al. 2017).
 
-    ``shared`` is the width of one that every token meets, 0 if there is none; ``has_gate`` adds a gate to it.
+    ``shared`` is the width of one that every token meets, 0 if there is none; ``has_gate`` adds a gate to it. ``held``
+    of the experts are on a GPU (default: all).
     """
 
     count: int
@@ -268,9 +251,10 @@ class Experts:
     shared: int = 0
     has_gate: bool = False
     has_bias: bool = False
+    held: int | None = None
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
-        wide, copies = 2 * self.inner, (self.count, self.active)
+        wide, copies = 2 * self.inner, (self.held or self.count, self.active)
         biases = [self.has_bias * n for n in (self.count, wide, hidden)]
         found = [
             Weight("router", "mlp.gate", hidden, self.count, is_plain=True, bias=biases[0]),
@@ -288,10 +272,11 @@ class Experts:
         return tuple(found)
 
     def can_divide(self, gpus: int) -> bool:
-        return self.inner % gpus == 0 and self.shared % gpus == 0
+        """``gpus`` share the perceptron of all tokens; a plan shares out the others."""
+        return self.shared % gpus == 0
 
     def divided(self, gpus: int) -> "Experts":
-        return replace(self, inner=self.inner // gpus, shared=self.shared // gpus)
+        return replace(self, shared=self.shared // gpus)
 
 
 @dataclass(frozen=True)
@@ -302,13 +287,13 @@ class DecoderLayer:
     stored in another format than the decoder's ``base``.
     """
 
-    mixers: tuple[GroupedAttention | LatentAttention | GatedDelta | StateSpace, ...]
+    mixers: tuple[Mixer, ...]
     feed_forward: Perceptron | Experts | None
     vectors: int
     formats: Mapping[str, Format] = field(default_factory=dict)
 
     @property
-    def parts(self) -> tuple[LayerPart, ...]:
+    def parts(self) -> tuple[Mixer | Perceptron | Experts, ...]:
         return (*self.mixers, self.feed_forward) if self.feed_forward else self.mixers
 
 

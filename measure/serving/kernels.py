@@ -38,7 +38,7 @@ def total(works: Iterable[KernelWork]) -> KernelWork:
     return KernelWork(*(sum(getattr(work, each.name) for work in works) for each in fields(KernelWork)))
 
 
-def product(m: float, n: int, k: int, weight: Format, copies: int = 1) -> KernelWork:
+def product(m: int, n: int, k: int, weight: Format, copies: int = 1) -> KernelWork:
     """Return the work of (m, k) inputs times (k, n) weights, or of ``copies`` such products."""
     activation_byte = copies * m * (k * weight.input_bit + n * ACTIVATION.bit) / BYTE
     return KernelWork(2.0 * copies * m * n * k, copies * n * k * weight.bit / BYTE, 0.0, activation_byte)
@@ -142,7 +142,7 @@ def power_law_tokens(tokens: int, count: int, active: int, alpha: float) -> list
 
 
 def experts(
-    tokens: float, hidden: int, inner: int, count: int, active: int, weight: Format, tensor: int = 1, expert: int = 1,
+    tokens: int, hidden: int, inner: int, count: int, active: int, weight: Format, tensor: int = 1, expert: int = 1,
     distinct: float | None = None,
 ) -> KernelWork:  # fmt: skip
     """Return the work of one GPU on gated experts: ``tokens`` are those of all GPUs that share them.
