@@ -287,7 +287,7 @@ def count_network(
         "input_byte": stored_byte(arguments),
         "output_byte": stored_byte(tensors_in(held_tensors(output))),
         "parameter_count": sum(parameter.numel() for parameter in parameters),
-        "parameter_byte": stored_byte(parameters),
+        "parameter_byte": stored_byte(parameters, inference.shares),
         "buffer_byte": stored_byte(network.buffers()),
         "untouched_byte": inference.untouched_byte([*parameters, *arguments]),
         "read_byte": inference.forward.total("read_byte"),
@@ -331,7 +331,7 @@ def count_network(
     uncounted = [f"{name}:{calls[name]}:{byte[name] / traffic_byte:.2g}" for name in sorted(calls)]
     columns["uncounted"] = ";".join(uncounted) or None
 
-    layers = layer_rows(network, passes, inference.users)
+    layers = layer_rows(network, passes, inference.users, inference.shares)
     for name in [name for name in layers[0] if name.endswith(("_flop", "_byte")) and name not in columns]:
         parts = [layer[name] for layer in layers]
         columns[name] = None if None in parts else sum(parts)

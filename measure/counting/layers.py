@@ -46,12 +46,14 @@ def kind_of(module: nn.Module) -> str:
     return next((kind for kind, endings in KINDS_BY_NAME.items() if name.endswith(endings)), "other")
 
 
-def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[int, nn.Module]) -> list[dict[str, Any]]:
+def layer_rows(
+    network: nn.Module, passes: Mapping[str, Pass], users: Mapping[int, nn.Module], shares: dict[int, float]
+) -> list[dict[str, Any]]:
     """Make a row for each leaf of the module tree and each module with operators or parameters of its own.
 
     ``passes`` are by stage. Without the stages of training, their columns are None. A parameter belongs to the first
-    module that uses it (``users``, by storage), else to its owner. Rows are in the order of the first run; modules that
-    do not run come last.
+    module that uses it (``users``, by storage), else to its owner. ``shares``: see ``stored_shares``. Rows are in the
+    order of the first run; modules that do not run come last.
     """
     modules = dict(network.named_modules())
     owned: defaultdict[nn.Module, list[nn.Parameter]] = defaultdict(list)
@@ -75,7 +77,7 @@ def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[in
                 "layer_kind": kind_of(module),
                 "calls": totals.calls,
                 "parameter_count": sum(parameter.numel() for parameter in owned[module]),
-                "parameter_byte": stored_byte(owned[module]),
+                "parameter_byte": stored_byte(owned[module], shares),
                 "activation_byte": totals.activation_byte,
                 "traffic_byte": totals.traffic_byte,
                 "forward_flop": totals.flop,

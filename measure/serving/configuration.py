@@ -81,12 +81,21 @@ def is_format(path: Path) -> bool:
 
 
 def read_file(path: Path) -> Decoder:
-    """Return the decoder of a ``config.json``; a ``hf_quant_config.json`` next to it says how weights are stored."""
+    """Return the decoder of a ``config.json``."""
     values = _read_json(path)
+    return read({**values, "quantization_config": scheme_of(values, path)}, str(path))
+
+
+def scheme_of(values: Mapping[str, Any], path: Path | None) -> Mapping[str, Any] | None:
+    """Return the ``quantization_config`` of a configuration, or of its text part, or of the file next to its own."""
+    inner = values.get("text_config")
+    for part in (values, inner if isinstance(inner, Mapping) else {}):
+        if isinstance(scheme := part.get("quantization_config"), Mapping) and scheme:
+            return scheme
+    if path is None or is_format(path):
+        return None
     beside = path.with_name(path.name.replace("config.json", QUANTISED))
-    if "quantization_config" not in values and beside.exists() and not is_format(path):
-        values["quantization_config"] = _read_json(beside).get("quantization")
-    return read(values, str(path))
+    return _read_json(beside).get("quantization") if beside != path and beside.exists() else None
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -116,8 +125,7 @@ def read(values: Mapping[str, Any], source: str = "configuration") -> Decoder:
         raise unknown(f"{source}: torch_dtype", dtype, DTYPES)
     base = FORMATS[DTYPES[dtype]]
     quantisation = None
-    schemes = (values.get("quantization_config"), settings("quantization_config", default=None))
-    if scheme := next((each for each in schemes if each), None):
+    if scheme := scheme_of(values, None):
         quantisation = read_quantisation(scheme, base, source)
     layers = KINDS[kind](settings)
     hidden = settings.count("hidden_size", "n_embd")
