@@ -331,7 +331,7 @@ def count_network(
     uncounted = [f"{name}:{calls[name]}:{byte[name] / traffic_byte:.2g}" for name in sorted(calls)]
     columns["uncounted"] = ";".join(uncounted) or None
 
-    layers = layer_rows(network, passes, inference.users, inference.shares)
+    layers = layer_rows(network, passes, inference.users)
     for name in [name for name in layers[0] if name.endswith(("_flop", "_byte")) and name not in columns]:
         parts = [layer[name] for layer in layers]
         columns[name] = None if None in parts else sum(parts)

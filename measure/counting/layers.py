@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from measure.counting.memory import storage_key, stored_byte
+from measure.counting.memory import storage_key, stored_byte, stored_shares
 from measure.counting.recorder import ModuleTotals, OperatorCall, Pass
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE
 
@@ -46,16 +46,14 @@ def kind_of(module: nn.Module) -> str:
     return next((kind for kind, endings in KINDS_BY_NAME.items() if name.endswith(endings)), "other")
 
 
-def layer_rows(
-    network: nn.Module, passes: Mapping[str, Pass], users: Mapping[int, nn.Module], shares: dict[int, float]
-) -> list[dict[str, Any]]:
+def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[int, nn.Module]) -> list[dict[str, Any]]:
     """Make a row for each leaf of the module tree and each module with operators or parameters of its own.
 
     ``passes`` are by stage. Without the stages of training, their columns are None. A parameter belongs to the first
-    module that uses it (``users``, by storage), else to its owner. ``shares``: see ``stored_shares``. Rows are in the
-    order of the first run; modules that do not run come last.
+    module that uses it (``users``, by storage), else to its owner. Rows are in the order of the first run; modules that
+    do not run come last.
     """
-    modules = dict(network.named_modules())
+    modules, shares = dict(network.named_modules()), stored_shares(network)
     owned: defaultdict[nn.Module, list[nn.Parameter]] = defaultdict(list)
     for name, parameter in network.named_parameters():
         owned[users.get(storage_key(parameter), modules[name.rpartition(".")[0]])].append(parameter)

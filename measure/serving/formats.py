@@ -93,10 +93,17 @@ def read_quantisation(settings: Mapping[str, Any], base: Format, source: str) ->
     method = str(settings.get("quant_method") or ("modelopt" if "quant_algo" in settings else ""))
     if method not in READERS:
         raise unknown(f"{source}: quant_method", method, READERS)
-    found: Quantisation = READERS[method](settings, base, source)
+    try:
+        found: Quantisation = READERS[method](settings, base, source)
+        cache = _cache(settings)
+    except (AttributeError, TypeError, ValueError):
+        remedy = "give the config.json as the checkpoint has it"
+        raise UserError(
+            f"{source}: the quantization_config of {method} has a value of another kind; {remedy}"
+        ) from None
     lists = (settings.get(each) for each in ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules"))
     ignored = tuple(str(module) for each in lists for module in each or ())
-    return replace(found, ignored=ignored, cache=_cache(settings))
+    return replace(found, ignored=ignored, cache=cache)
 
 
 def _cache(settings: Mapping[str, Any]) -> Format | None:

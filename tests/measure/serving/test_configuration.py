@@ -100,6 +100,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_parameters_are_those_that_transformers_builds(kind):
     transformers = pytest.importorskip("transformers")
@@ -228,6 +229,11 @@ def test_bad_configurations_are_refused_in_a_sentence(tmp_path):
     refused({**SIZES, "model_type": "llama", "quantization_config": scheme}, "quant_method: 'aqlm' is not one of")
     scheme = {"quant_method": "modelopt", "quant_algo": "W4A8"}
     refused({**SIZES, "model_type": "llama", "quantization_config": scheme}, "quant_algo: 'W4A8' is not one of")
+    scheme = {"quant_method": "awq", "bits": "four"}
+    refused({**SIZES, "model_type": "llama", "quantization_config": scheme}, "of awq has a value of another kind; give")
+    oss = {**SIZES, "model_type": "gpt_oss", "num_local_experts": 8, "num_experts_per_tok": 2}
+    refused({**oss, "layer_types": ["full_attention"]}, "layer_types has 1 layers, and num_hidden_layers is 4")
+    refused({**oss, "layer_types": ["full"] * 4}, "layer_types: 'full' is not one of sliding_attention, full_attention")
     refused("{", "is not valid JSON")
     refused("[]", "holds no JSON object")
     with pytest.raises(UserError, match="cannot be read"):
