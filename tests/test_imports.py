@@ -26,8 +26,8 @@ SHARED = ("measure.cache", "measure.domain", "measure.errors", "measure.predicti
 """What ``report`` may import of ``measure``."""
 
 ORDER = (
-    "errors, domain, cache, machine, models, counting, published, timing, roofs, traces, profiling, predicting, run, "
-    "verbs"
+    "errors, domain, cache, serving, machine, models, counting, published, timing, roofs, traces, profiling, "
+    "predicting, run, verbs"
 )
 """The rooms of ``measure``: each imports only from rooms on its left. The package itself and ``__main__`` come last."""
 
