@@ -121,7 +121,7 @@ def _training(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
         "state.adam_large": _held(trained.loc[largest], "adam_byte"),
         "memory.most_state": (state / trained.training_peak_byte).max(), "problems.forward": resnet.forward_flop,
         "problems.first": first[RESNET], "problems.ratio": 2 - first[RESNET] / resnet.forward_flop,
-        "problems.fixed": fixed, "problems.input": of_input, "problems.batch": (8e9 - fixed) // of_input,
+        "problems.fixed": fixed, "problems.input": of_input, "problems.batch": (1e9 - fixed) // of_input,
     }  # fmt: skip
     return {f"training.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "training.memory.peak_over_inference": median_of(over),

@@ -45,5 +45,5 @@ def joules(paper: Paper) -> str:
         [escape(model_name(model)), *(known(found.get((model, *column)), si, "J", 2) for column in columns)]
         for model in sorted(set(rows.model), key=model_name)
     ]
-    header = " | ".join(["Network", *(f"{precision}, {size} >" for precision, size in columns)])
+    header = " | ".join([escape(machine.name), *(f"{precision}, {size} >" for precision, size in columns)])
     return markdown_table(header, display.required(lines))

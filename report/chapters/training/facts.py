@@ -120,6 +120,7 @@ class TrainingExample(Facts):
 
 
 class Groups(Facts):
+    machine: Name  #: the machine that ran it
     model: Name  #: a network with a profiled step
     group: Name  #: its group of operators that takes most time
     of_peak: Value  #: FLOP/s of that group over the peak
@@ -366,11 +367,11 @@ def _example(machine: Machine | None) -> TrainingExample:
 def _groups(paper: Paper, machine: Machine | None, model: str | None) -> Groups:
     rows = matching(costs.groups(paper, machine), model=model or "")
     roof = machine.roof(BASE_PRECISION) if machine else None
-    if roof is None or rows.empty:
+    if machine is None or roof is None or rows.empty:
         return missing(Groups)
     most = highest(rows, "share")
     of_peak = exact(most.flop_per_s / roof.peak_flop_per_s, "%")
-    return Groups(Name(model_name(most.model)), Name(most.group), of_peak)
+    return Groups(Name(machine.name), Name(model_name(most.model)), Name(most.group), of_peak)
 
 
 def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:

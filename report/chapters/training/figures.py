@@ -160,14 +160,16 @@ def pies(paper: Paper) -> alt.ConcatChart:
 @display.figure
 def pies_of_all(paper: Paper) -> alt.ConcatChart:
     """Draw a panel for each quantity and pass, with a pie for each network, ten at most."""
-    rows = with_names(costs.kinds(paper, costs.subject(paper, costs.TWO, True)), PROFILES)
+    machine = display.required(costs.subject(paper, costs.TWO, True), options.measure_command(PROFILES))
+    rows = with_names(costs.kinds(paper, machine), PROFILES)
     models = costs.pick(rows.model, ("vit_b_16", *STORY, *[""] * 7))
     panels = [
         _pies(rows, models, f"{stage}_{cost}", [f"{name},", stage])
         for (cost, name), stage in product(QUANTITIES.items(), costs.PASSES)
     ]
     description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
-    return alt.concat(*panels, name="training-pies-of-all", description=description)
+    title = _titled(machine, next(iter(costs.steps(machine).batch)))
+    return alt.concat(*panels, title=title, name="training-pies-of-all", description=description)
 
 
 def slices(rows: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -217,7 +219,8 @@ def choice(name: str, value: str, values: list[str], title: str) -> alt.Paramete
 @display.figure
 def strip(paper: Paper) -> alt.ConcatChart:
     """Draw each layer's share of a network that the reader picks, forward upwards and backward downwards."""
-    layers = with_names(costs.layers(paper, costs.subject(paper, costs.TWO, True)), PROFILES)
+    machine = display.required(costs.subject(paper, costs.TWO, True), options.measure_command(PROFILES))
+    layers = with_names(costs.layers(paper, machine), PROFILES)
     names = [model_name(model) for model in costs.pick(layers.model, STORY)]
     layers = layers[layers.network.isin({*names, *spread(layers.drop_duplicates("network"), display.DRAWN).network})]
     panels = []
@@ -244,7 +247,10 @@ def strip(paper: Paper) -> alt.ConcatChart:
         panels.append(alt.layer(*bars, width=x.pixels, height=y.pixels))
     description = f"Layers of {layers.network.nunique()} networks, one chosen: time, FLOP and memory of both passes."
     network = choice("network", names[0], sorted(set(layers.network)), "Network ")
-    chart = alt.concat(*panels, columns=1, spacing=8, name="training-strip", description=description)
+    chart = alt.concat(
+        *panels, columns=1, spacing=8, title=_titled(machine, next(iter(costs.steps(machine).batch))),
+        name="training-strip", description=description,
+    )  # fmt: skip
     return chart.add_params(network)
 
 
@@ -373,6 +379,6 @@ def recorded(paper: Paper) -> alt.ConcatChart:
         found = rows[rows.stage == stage]
         groups = plane.groups(found, "kind", "kind of layer", "time")
         named = plane.names(found, "kind", "intensity", "flop_per_s", ("share", 1.0))
-        panels.append(plane.chart(groups, *named, title=f"{short_name(step.chip)}, {stage} pass"))
+        panels.append(plane.chart(groups, *named, title=f"{short_name(step.chip)}, {step.precision}, {stage} pass"))
     description = f"Rooflines of the {step.chip} with {len(rows)} kinds of layer of a training step, sized by time."
     return alt.concat(*panels, name="training-recorded", description=description)

@@ -121,7 +121,7 @@ def counters(paper: Paper) -> Counters:
     found = Counters(
         machine=Name(machine.name),
         network=Name(model_name(model)),
-        precision=Name(row.precision),
+        precision=Name(str(row.precision)),
         batch=exact(row.batch),
         read=exact(row.dram_read_byte / row.read_byte, "%"),
         written=exact(row.dram_write_byte / row.written_byte, "%"),

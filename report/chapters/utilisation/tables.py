@@ -117,7 +117,8 @@ def gains(paper: Paper) -> str:
         if not all(value.is_missing for value in values):
             cells = [NONE if value.is_missing else value.interval for value in values]
             rows.append([" and ".join(filter(None, words)), ", ".join(filter(None, settings)), *cells])
-    header = " | ".join(["Remedy", "Setting", *(f"Batch {batch} >" for batch in batches)])
+    sizes = (f"Batch {batch} >" for batch in batches)
+    header = " | ".join([f"Remedy on the {escape(machine.name)}", "Setting", *sizes])
     untried = "eager kept_memory" if machine.chip_kind == "cpu" else "eager compile channels_last cuda_graph"
     return markdown_table(header, display.required(rows[1:] and rows, command(f"inference --variants {untried}")))
 
