@@ -1,6 +1,6 @@
 """The work of one call by kind of layer, the roofs of devices, and the terms of a latency that follow from both."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,16 @@ from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.records import Environment, RoofMeasurement
 from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.words import FULL_PRECISION, LAYER_KINDS, TF32
-from measure.predicting.records import AUDIO, CONVOLUTIONAL, DECODING, DENSE, DEPTHWISE, LANGUAGE
+from measure.predicting.records import (
+    AUDIO,
+    COMPILED,
+    CONVOLUTIONAL,
+    DECODING,
+    DENSE,
+    DEPTHWISE,
+    LANGUAGE,
+    TF32_CONVOLUTIONS,
+)
 from measure.published.records import Chip
 
 Numbers = NDArray[np.float64]
@@ -152,6 +161,14 @@ class PredictedDevice:
     @property
     def has_tf32(self) -> bool:
         return TF32 in self.roof.flop_per_s
+
+    def usable(self, options: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some options that change a time here: all on a GPU with TF32, else compilers alone."""
+        is_gpu = self.chip_kind == "gpu"
+        return tuple(
+            option for option in options
+            if option == COMPILED or (is_gpu and (option != TF32_CONVOLUTIONS or self.has_tf32))
+        )  # fmt: skip
 
     def layer_roof(self, precision: str, serves: bool = False, tf32: bool = False) -> LayerRoof | None:
         """Return the roof at a precision; None without a rate at it. With ``tf32``, convolutions at fp32 are in TF32.

@@ -74,6 +74,7 @@ LLAMAS = {  # A. Grattafiori et al., The Llama 3 herd of models, 2024, arXiv:240
     "LLaMA 3 70B": Size((PREFILL, DECODE), 8192, 80, 64, 8, 28672, 128256, 8192),
 }
 HALF_BYTE, SCORE_BYTE = 2, 4  # of an element at 16 bits, and of a score of attention
+SAME_WORK = 0.01  # the most that the FLOP of a timed and a counted call of one network differ
 LAYER_CALLS = 40  # operators of a layer, as ``language:llama_1b`` calls them
 
 Counted = Mapping[Key, CallWork]  # the work of each call of a counted model
@@ -102,6 +103,30 @@ class TimedCall:
     def host(self) -> Host:
         """What all calls launched by this call's host share in this phase."""
         return self.machine or self.setting.device, self.setting.source, self.setting.software, self.setting.phase
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A latency (s) of a network's call on a batch; its FLOP tell sizes of an input apart. ``copied`` as above."""
+
+    setting: Setting
+    network: str
+    batch: int
+    flop: float
+    latency_s: float
+    copied: bool
+
+    def is_of(
+        self, work: CallWork, device: PredictedDevice, precision: str, options: Iterable[str], phase: str
+    ) -> bool:  # fmt: skip
+        """Whether it is of this work on this device with these options, as far as they change a time there."""
+        setting, flop = self.setting, work.flop.sum()
+        return (
+            (setting.device, setting.precision, setting.phase) == (device.name, precision, phase)
+            and (self.network, self.batch) == (work.network, work.batch)
+            and abs(self.flop - flop) <= SAME_WORK * flop
+            and setting.ran_with == device.usable(options)
+        )
 
 
 def network_of(model: str) -> str:
@@ -137,25 +162,17 @@ def read(data: Path) -> list[TimedCall]:
     return [*published(data), *measured(data, counted(Workloads(data))), *served(data)]
 
 
-def published(data: Path, models: Container[str] | None = None) -> Iterator[TimedCall]:
-    """Yield the latencies of ``data/published/measurements``, of ``models`` or all. Raises UserError."""
-    chips, rows = of_chips(data), table.read(file_of(PublishedCount, data), PublishedCount)
-    wanted = (row for row in rows if row.status == "ok" and (models is None or row.model in models))
-    counts = {(row.model, row.input_size): row for row in wanted}
+def published(data: Path) -> Iterator[TimedCall]:
+    """Yield the latencies of ``data/published/measurements``. Raises UserError."""
     sums: dict[tuple[str, int | None, str], Numbers] = defaultdict(lambda: np.zeros((4, len(LAYER_KINDS))))
-    network = "model", "input_size"
-    for kind in table.read_some(file_of(PublishedKind, data), PublishedKind, network, counts):
+    for kind in table.read(file_of(PublishedKind, data), PublishedKind):
         of_kind = sums[kind.model, kind.input_size, kind.stage]
         of_kind[:, PLACE[kind.layer_kind]] += kind.calls, kind.flop, kind.byte, kind.further_byte
-    for row in table.read_some(file_of(PublishedTiming, data), PublishedTiming, network, counts):
-        count = counts[row.model, row.input_size]
-        chip, variant = chips.get(fold_name(row.device)), row.compiler or EAGER
-        precision = row.autocast or row.precision
-        options = _options(row, chip, precision) if chip else ""
-        tf32 = TF32_CONVOLUTIONS in options
-        roof = chip.layer_roof(precision, tf32=tf32) if chip and precision in words.PRECISIONS else None
+    for row, count, chip, setting in _published(data):
+        precision = setting.precision
+        roof = chip.layer_roof(precision, tf32=TF32_CONVOLUTIONS in setting.ran_with)
         stages = [(row.model, row.input_size, stage) for stage in PASSES[row.phase == STEP]]
-        if not (chip and roof and variant in VARIANTS and all(stage in sums for stage in stages)):
+        if not (roof and all(stage in sums for stage in stages)):
             continue
         # Counts are of one input at fp32
         calls, flop, byte, further_byte = np.sum([sums[stage] for stage in stages], axis=0)
@@ -167,11 +184,41 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
             width * parameter_byte, len(stages) * width * footprint_byte, 0.0, network_of(row.model),
             count.family or "",
         )  # fmt: skip
-        setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase, options)
-        # A rate covers all calls; a mean of single calls includes their interruptions
-        latency_s = batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
         copied, die = row.input_copied == "yes", chip.die or chip.name
-        yield TimedCall(setting, row.model, latency_s, work, roof, chip.chip_kind, copied=copied, die=die)
+        yield TimedCall(setting, row.model, _latency_s(row), work, roof, chip.chip_kind, copied=copied, die=die)
+
+
+def _published(
+    data: Path, networks: Container[str] | None = None
+) -> Iterator[tuple[PublishedTiming, PublishedCount, PredictedDevice, Setting]]:
+    """Yield the timings of known chips and counted networks, of some or all, each with its count, chip and setting."""
+    chips, rows = of_chips(data), table.read(file_of(PublishedCount, data), PublishedCount)
+    wanted = (row for row in rows if row.status == "ok" and (networks is None or network_of(row.model) in networks))
+    counts = {(row.model, row.input_size): row for row in wanted}
+    for row in table.read_some(file_of(PublishedTiming, data), PublishedTiming, ("model", "input_size"), counts):
+        chip, variant, precision = (
+            chips.get(fold_name(row.device)),
+            row.compiler or EAGER,
+            row.autocast or row.precision,
+        )
+        if chip and variant in VARIANTS and precision in words.PRECISIONS:
+            options = _options(row, chip, precision)
+            setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase, options)
+            yield row, counts[row.model, row.input_size], chip, setting
+
+
+def _latency_s(row: PublishedTiming) -> float:
+    # A rate covers all calls; a mean of single calls includes their interruptions
+    return row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
+
+
+def times(published: Path, data: Path, counts: Counted) -> Iterator[Timing]:
+    """Yield the published latencies of counted networks, and the measured ones of counted calls. Raises UserError."""
+    for row, count, _, setting in _published(published, {work.network for work in counts.values()}):
+        flop = row.batch * ((count.forward_flop or 0) + (count.backward_flop or 0) * (row.phase == STEP))
+        yield Timing(setting, network_of(row.model), row.batch, flop, _latency_s(row), row.input_copied == "yes")
+    for call in measured(data, counts):
+        yield Timing(call.setting, call.work.network, call.work.batch, call.work.flop.sum(), call.latency_s, False)
 
 
 def _options(row: PublishedTiming, chip: PredictedDevice, precision: str) -> str:
@@ -190,7 +237,7 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
     shapes, chips = {key.model: key.input_shape for key in counts}, of_chips(data)
     for folder, environment, device in of_machines(data):
         chip = chips.get(fold_name(environment.name)) if device.chip_kind == "gpu" else None
-        for cell, named in product(folder.cells(environment), filter(None, (device, chip))):
+        for cell, named in product(folder.cells(environment, models=shapes), filter(None, (device, chip))):
             roof, shape = named.layer_roof(cell.precision), cell.input_shape or shapes.get(cell.model, "")
             work = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), cell.phase == STEP))
             variant = COMPILED if cell.variant == COMPILE else cell.variant

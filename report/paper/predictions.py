@@ -54,11 +54,10 @@ class Predictions:
         }
 
     @cached_property
-    def timed(self) -> list[timings.TimedCall]:
-        """The latencies of the counted models."""
+    def timed(self) -> list[timings.Timing]:
+        """The latencies of the counted networks."""
         _, _, published, measured = self.folders
-        models = {key.model for key in self.counted}
-        return [*timings.published(published, models), *timings.measured(measured, self.counted)]
+        return [*timings.times(published, measured, self.counted)]
 
     @cached_property
     def predictor(self) -> Predictor:

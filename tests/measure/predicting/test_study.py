@@ -115,9 +115,9 @@ def test_chips_of_one_die_share_its_factor_and_options_have_theirs():
     assert np.exp(without[twins[0].device][DIE, "die"])[at] > 1.05  # its twin shows the die
 
 
-def test_a_setting_has_its_compiler_and_options_as_labels():
-    assert study.options_of(COMPILED, "autocast;benchmark") == (COMPILED, AUTOCAST, "benchmark")
-    assert study.options_of("eager", "") == ()
+def test_a_setting_has_its_compiler_and_options_in_order():
+    assert BEAD._replace(variant=COMPILED, options="autocast;benchmark").ran_with == (COMPILED, AUTOCAST, "benchmark")
+    assert BEAD.ran_with == ()
 
 
 def test_timings_that_all_others_contradict_are_left_out_and_listed():

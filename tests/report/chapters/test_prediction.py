@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.calls import BEAD, call
+from helpers.calls import BEAD
 from helpers.pages import DESKTOP, Visit
 from helpers.places import ROOT
 from helpers.world import WORLD, numbers, rows_of, world, wrong
@@ -23,7 +23,7 @@ from measure.predicting.records import (
     NetworkFactor,
     PredictionError,
 )
-from measure.predicting.timings import Key
+from measure.predicting.timings import Key, Timing
 from report import display
 from report.chapters.prediction import cards, chooser, figures
 from report.paper.predictions import Predictions
@@ -139,14 +139,15 @@ def test_a_call_in_the_chooser_has_its_networks_factor():
     assert row_of(found, "NVIDIA T4")["factors"]
 
 
-def test_the_chooser_has_its_chips_and_the_fastest_eager_time():
-    on_t4 = BEAD._replace(device="NVIDIA T4")
+def test_the_chooser_has_its_chips_and_the_fastest_time_in_its_setting():
+    on_t4 = BEAD._replace(device="NVIDIA T4", options="autocast;benchmark")
+    one = Timing(on_t4, "resnet50", 64, 64 * 32e9, 0.03, copied=False)
     timed = [
-        call("resnet50", 0.02, RESNET, on_t4, copied=True),
-        *(call("resnet50", time, RESNET, on_t4) for time in (0.03, 0.025)),
-        call("resnet50", 0.001, replace(RESNET, flop=2 * RESNET.flop), on_t4),  # other work under the same name
-        call("resnet50", 0.002, RESNET, on_t4._replace(variant="torch.compile")),
-    ]
+        one, replace(one, latency_s=0.025), replace(one, latency_s=0.02, copied=True),
+        replace(one, latency_s=0.001, flop=2 * one.flop),  # other work under the same name
+        replace(one, latency_s=0.002, setting=on_t4._replace(variant="torch.compile")),
+        replace(one, latency_s=0.003, setting=on_t4._replace(options="autocast")),
+    ]  # fmt: skip
     predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.folders)
     vars(predictions).update(timed=timed, predictor=PREDICTIONS.predictor)
     chips = world().chips[world().chips.chip == "NVIDIA T4"]
