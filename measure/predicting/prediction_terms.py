@@ -14,16 +14,7 @@ from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.records import Environment, RoofMeasurement
 from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.words import FULL_PRECISION, LAYER_KINDS, TF32
-from measure.predicting.records import (
-    AUDIO,
-    COMPILED,
-    CONVOLUTIONAL,
-    DECODING,
-    DENSE,
-    DEPTHWISE,
-    LANGUAGE,
-    TF32_CONVOLUTIONS,
-)
+from measure.predicting import records
 from measure.published.records import Chip
 
 Numbers = NDArray[np.float64]
@@ -84,7 +75,8 @@ class CallWork:
     ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``. ``calls`` counts operators.
     ``footprint_byte`` is parameters, inputs and activations, each once, with the fewest experts that routing can name;
     ``byte`` has as many as random routing names. ``fresh_byte`` is the outputs that a C library maps anew.
-    ``peak_byte`` is the memory of the call, None if unknown. Other devices timed the call as ``network``.
+    ``peak_byte`` is the memory of the call, None if unknown. Other devices timed the call as ``network``, at the same
+    ``input_shape``.
     """
 
     batch: int
@@ -96,6 +88,7 @@ class CallWork:
     footprint_byte: float
     fresh_byte: float = 0.0
     network: str = ""
+    input_shape: str = ""
     family: str = ""
     peak_byte: int | None = None
     output_byte: int = 0
@@ -139,13 +132,13 @@ class CallWork:
     @cached_property
     def sort(self) -> str:
         """The sort of network, by its work if it reads images, else by its family."""
-        if self.family == LANGUAGE:
-            return DECODING if self.flop.sum() < DECODING_FLOP * self.parameter_byte else LANGUAGE
-        if self.family == AUDIO:
-            return AUDIO
+        if self.family == records.LANGUAGE:
+            return records.DECODING if self.flop.sum() < DECODING_FLOP * self.parameter_byte else records.LANGUAGE
+        if self.family == records.AUDIO:
+            return records.AUDIO
         if self.flop[DEPTHWISE_PLACE] > DEPTHWISE_SHARE * self.flop.sum():
-            return DEPTHWISE
-        return DENSE if self.flop[MATRICES].sum() > self.flop[CONVOLUTION] else CONVOLUTIONAL
+            return records.DEPTHWISE
+        return records.DENSE if self.flop[MATRICES].sum() > self.flop[CONVOLUTION] else records.CONVOLUTIONAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +160,7 @@ class PredictedDevice:
         is_gpu = self.chip_kind == "gpu"
         return tuple(
             option for option in options
-            if option == COMPILED or (is_gpu and (option != TF32_CONVOLUTIONS or self.has_tf32))
+            if option == records.COMPILED or (is_gpu and (option != records.TF32_CONVOLUTIONS or self.has_tf32))
         )  # fmt: skip
 
     def layer_roof(self, precision: str, serves: bool = False, tf32: bool = False) -> LayerRoof | None:

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,10 +75,11 @@ LLAMAS = {  # A. Grattafiori et al., The Llama 3 herd of models, 2024, arXiv:240
     "LLaMA 3 70B": Size((PREFILL, DECODE), 8192, 80, 64, 8, 28672, 128256, 8192),
 }
 HALF_BYTE, SCORE_BYTE = 2, 4  # of an element at 16 bits, and of a score of attention
-SAME_WORK = 0.01  # the most that the FLOP of a timed and a counted call of one network differ
 LAYER_CALLS = 40  # operators of a layer, as ``language:llama_1b`` calls them
 
 Counted = Mapping[Key, CallWork]  # the work of each call of a counted model
+Timed = tuple[str, str, tuple[str, ...], str, str, str, int]
+"""A call of least_times: device, precision, options, phase, network, input shape and batch size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,30 +105,6 @@ class TimedCall:
     def host(self) -> Host:
         """What all calls launched by this call's host share in this phase."""
         return self.machine or self.setting.device, self.setting.source, self.setting.software, self.setting.phase
-
-
-@dataclass(frozen=True)
-class Timing:
-    """A latency (s) of a network's call on a batch; its FLOP tell sizes of an input apart. ``copied`` as above."""
-
-    setting: Setting
-    network: str
-    batch: int
-    flop: float
-    latency_s: float
-    copied: bool
-
-    def is_of(
-        self, work: CallWork, device: PredictedDevice, precision: str, options: Iterable[str], phase: str
-    ) -> bool:  # fmt: skip
-        """Whether it is of this work on this device with these options, as far as they change a time there."""
-        setting, flop = self.setting, work.flop.sum()
-        return (
-            (setting.device, setting.precision, setting.phase) == (device.name, precision, phase)
-            and (self.network, self.batch) == (work.network, work.batch)
-            and abs(self.flop - flop) <= SAME_WORK * flop
-            and setting.ran_with == device.usable(options)
-        )
 
 
 def network_of(model: str) -> str:
@@ -168,7 +146,7 @@ def published(data: Path) -> Iterator[TimedCall]:
     for kind in table.read(file_of(PublishedKind, data), PublishedKind):
         of_kind = sums[kind.model, kind.input_size, kind.stage]
         of_kind[:, PLACE[kind.layer_kind]] += kind.calls, kind.flop, kind.byte, kind.further_byte
-    for row, count, chip, setting in _published(data):
+    for row, count, chip, setting, latency_s in _published(data):
         precision = setting.precision
         roof = chip.layer_roof(precision, tf32=TF32_CONVOLUTIONS in setting.ran_with)
         stages = [(row.model, row.input_size, stage) for stage in PASSES[row.phase == STEP]]
@@ -182,43 +160,45 @@ def published(data: Path) -> Iterator[TimedCall]:
         work = CallWork(
             batch, batch * flop, width * (byte + (batch - 1) * further_byte), int(calls.sum()), float(input_byte),
             width * parameter_byte, len(stages) * width * footprint_byte, 0.0, network_of(row.model),
-            count.family or "",
+            count.input_shape or "", count.family or "",
         )  # fmt: skip
         copied, die = row.input_copied == "yes", chip.die or chip.name
-        yield TimedCall(setting, row.model, _latency_s(row), work, roof, chip.chip_kind, copied=copied, die=die)
+        yield TimedCall(setting, row.model, latency_s, work, roof, chip.chip_kind, copied=copied, die=die)
 
 
 def _published(
     data: Path, networks: Container[str] | None = None
-) -> Iterator[tuple[PublishedTiming, PublishedCount, PredictedDevice, Setting]]:
-    """Yield the timings of known chips and counted networks, of some or all, each with its count, chip and setting."""
+) -> Iterator[tuple[PublishedTiming, PublishedCount, PredictedDevice, Setting, float]]:
+    """Yield timings of known chips and counted networks, some or all, with their counts, settings and latencies (s)."""
     chips, rows = of_chips(data), table.read(file_of(PublishedCount, data), PublishedCount)
     wanted = (row for row in rows if row.status == "ok" and (networks is None or network_of(row.model) in networks))
     counts = {(row.model, row.input_size): row for row in wanted}
     for row in table.read_some(file_of(PublishedTiming, data), PublishedTiming, ("model", "input_size"), counts):
-        chip, variant, precision = (
-            chips.get(fold_name(row.device)),
-            row.compiler or EAGER,
-            row.autocast or row.precision,
-        )
-        if chip and variant in VARIANTS and precision in words.PRECISIONS:
+        chip, precision = chips.get(fold_name(row.device)), row.autocast or row.precision
+        if chip and precision in words.PRECISIONS and (variant := row.compiler or EAGER) in VARIANTS:
             options = _options(row, chip, precision)
             setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase, options)
-            yield row, counts[row.model, row.input_size], chip, setting
+            # A rate covers all calls; a mean of single calls includes their interruptions
+            latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
+            yield row, counts[row.model, row.input_size], chip, setting, latency_s
 
 
-def _latency_s(row: PublishedTiming) -> float:
-    # A rate covers all calls; a mean of single calls includes their interruptions
-    return row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
+def least_times(published: Path, data: Path, counts: Counted) -> dict[Timed, tuple[bool, float]]:
+    """Return the least published or measured time (s) of counted calls, after whether it includes the input's copy.
 
-
-def times(published: Path, data: Path, counts: Counted) -> Iterator[Timing]:
-    """Yield the published latencies of counted networks, and the measured ones of counted calls. Raises UserError."""
-    for row, count, _, setting in _published(published, {work.network for work in counts.values()}):
-        flop = row.batch * ((count.forward_flop or 0) + (count.backward_flop or 0) * (row.phase == STEP))
-        yield Timing(setting, network_of(row.model), row.batch, flop, _latency_s(row), row.input_copied == "yes")
+    A time with the copy stands only where there is no other. Raises UserError.
+    """
+    times = [
+        (setting, network_of(row.model), count.input_shape or "", row.batch, row.input_copied == "yes", latency_s)
+        for row, count, _, setting, latency_s in _published(published, {work.network for work in counts.values()})
+    ]
     for call in measured(data, counts):
-        yield Timing(call.setting, call.work.network, call.work.batch, call.work.flop.sum(), call.latency_s, False)
+        times.append((call.setting, call.work.network, call.work.input_shape, call.work.batch, False, call.latency_s))
+    found: dict[Timed, tuple[bool, float]] = {}
+    for setting, network, shape, batch, copied, latency_s in times:
+        place = setting.device, setting.precision, setting.ran_with, setting.phase, network, shape, batch
+        found[place] = min(found.get(place, (True, inf)), (copied, latency_s))
+    return found
 
 
 def _options(row: PublishedTiming, chip: PredictedDevice, precision: str) -> str:
@@ -227,9 +207,9 @@ def _options(row: PublishedTiming, chip: PredictedDevice, precision: str) -> str
         AUTOCAST: bool(row.autocast),
         BENCHMARK: row.tuned == "yes",
         CHANNELS_LAST: row.layout == CHANNELS_LAST,
-        TF32_CONVOLUTIONS: precision == words.FULL_PRECISION and chip.has_tf32,
+        TF32_CONVOLUTIONS: precision == words.FULL_PRECISION,
     }
-    return ";".join(option for option in OPTIONS if ran[option] and chip.chip_kind == "gpu")
+    return ";".join(chip.usable(option for option in OPTIONS if ran[option]))
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -312,7 +292,7 @@ def _counted_in(home: Workloads) -> dict[Key, CallWork]:
         found[Key(*key, trains)] = CallWork(
             row.batch, flop, byte, int(calls.sum()), float(row.input_byte or 0), float(row.parameter_byte or 0),
             float(len(stages) * footprint_byte), float(fresh_byte.sum()), network_of(row.model),
-            row.family or "", peak_byte, row.output_byte or 0, experts,
+            row.input_shape, row.family or "", peak_byte, row.output_byte or 0, experts,
         )  # fmt: skip
     return found
 

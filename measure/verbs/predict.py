@@ -121,22 +121,19 @@ def main(flags: argparse.Namespace) -> int:
     references = _reference_calls(flags, counted)
     keys = _count("MODEL", flags.model, batches, flags, counted)
     conditions = flags.precision, setting, phase
-    calls = [
-        (device, demand, predictor.basis(device, *conditions, demand.sort, references, host_us))
-        for demand, device in product([counted[key] for key in keys], devices)
-    ]
-    timed = [*timings.times(fitted, flags.data, {key: counted[key] for key in keys})]
-    rows = []
-    for device, work, basis in calls:
-        if basis:
-            alike = [(call.copied, call.latency_s) for call in timed if call.is_of(work, device, *conditions)]
-            is_copied, measured_s = min(alike, default=(False, None))
+    works = {key: counted[key] for key in keys}
+    times, rows, untimed = timings.least_times(fitted, flags.data, works), [], set()
+    for (key, work), device in product(works.items(), devices):
+        if basis := predictor.basis(device, *conditions, work.sort, references, host_us):
+            ran = device.name, flags.precision, device.usable(setting), phase
+            is_copied, measured_s = times.get((*ran, work.network, key.input_shape, key.batch), (False, None))
             rows.append(replace(basis.predict(work), measured_s=measured_s, is_copy_measured=is_copied))
-    untimed = sorted({f"{device.name} ({device.chip_kind})" for device, _, basis in calls if not basis})
+        else:
+            untimed.add(f"{device.name} ({device.chip_kind})")
     lack = f"nobody timed a {PASSES[phase]} at {flags.precision} on a chip of such a kind"
     if not rows:
-        raise UserError(f"--chip: {lack}: {name_first(untimed)}; name another chip or --precision")
-    if lacking := [text for text in untimed if text.rpartition(" (")[0] in named]:
+        raise UserError(f"--chip: {lack}: {name_first(sorted(untimed))}; name another chip or --precision")
+    if lacking := [text for text in sorted(untimed) if text.rpartition(" (")[0] in named]:
         print(f"Left out, since {lack}: {name_first(lacking)}", file=sys.stderr)
     rows.sort(key=lambda row: (row.batch, row.rank))
     if flags.json:
@@ -145,9 +142,8 @@ def main(flags: argparse.Namespace) -> int:
         print(json.dumps(heading | {"predictions": [*map(asdict, rows)]}, indent=2, allow_nan=False))
     else:
         inputs = _inputs(keys[0], counted[keys[0]])
-        columns = {
-            name: cell for name, cell in COLUMNS.items() if name != MEASURED or any(row.measured_s for row in rows)
-        }
+        is_measured = any(row.measured_s for row in rows)
+        columns = {name: cell for name, cell in COLUMNS.items() if is_measured or name != MEASURED}
         cells = [tuple(cell(row) for cell in columns.values()) for row in rows]
         head = tuple(timings.rate_of(keys[0].model) if name == RATE else name for name in columns)
         lines = (markdown if flags.markdown else aligned)([head, *cells], NUMBERS)
@@ -196,11 +192,12 @@ def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> I
     if len({row.chip for row in rows}) > 1:
         yield "Each batch is sorted by likely time; chips without an interval, or with too little memory, come last."
     if timed := [row for row in rows if row.measured_s]:
-        yield "Measured: the least time, of others or yours, of this network, batch and setting on the chip."
-        if any(row.is_copy_measured for row in timed):
-            yield f"{COPIED.strip()}: it includes the copy of the input to the chip, which predictions leave out."
-        if outside := sum(not (row.low_s or 0) <= (row.measured_s or 0) <= (row.high_s or inf) for row in timed):
-            yield f"{outside} of {len(timed)} measured times lie outside their intervals: trust what was measured."
+        outside = sum(not (row.low_s or 0) <= (row.measured_s or 0) <= (row.high_s or inf) for row in timed)
+        copy = ", with the input's copy where marked" * any(row.is_copy_measured for row in timed)
+        yield (
+            f"Measured is the least published or own time in this setting{copy}. "
+            f"{outside} of {len(timed)} lie outside their intervals: trust what was measured."
+        )
     hosted = [row.batch for row in rows if row.costliest == LAUNCHES and row.costliest_share > MOST]
     batches = Counter(row.batch for row in rows)
     if decided := [str(batch) for batch, count in batches.items() if 2 * hosted.count(batch) > count]:

@@ -54,10 +54,9 @@ class Predictions:
         }
 
     @cached_property
-    def timed(self) -> list[timings.Timing]:
+    def least_times(self) -> dict[timings.Timed, tuple[bool, float]]:
         """The latencies of the counted networks."""
-        _, _, published, measured = self.folders
-        return [*timings.times(published, measured, self.counted)]
+        return timings.least_times(*self.folders[2:], self.counted)
 
     @cached_property
     def predictor(self) -> Predictor:

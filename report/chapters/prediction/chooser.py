@@ -3,7 +3,6 @@
 import json
 from collections import Counter, defaultdict
 from itertools import product
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -74,16 +73,14 @@ def choices(paper: Paper) -> dict[str, Any]:
             })  # fmt: skip
     measured: dict[str, float] = {}
     places = {device.name: at for at, device in enumerate(devices)}
-    names: dict[str, list[str]] = defaultdict(list)
-    for model, demand in models.items():
-        names[demand.network].append(model)
-    for timed in predictions.timed:
-        name, _, _, precision, _, phase, _ = timed.setting
-        for model in names[timed.network] if name in places and not timed.copied else ():
-            call = calls.get((model, timed.batch, PRECISION_BYTE[stored_as(precision)], phase))
-            if call and timed.is_of(call, devices[places[name]], precision, usual_setting(precision), phase):
-                cell = f"{places[name]},{model},{timed.batch},{precision},{phase}"
-                measured[cell] = min(measured.get(cell, inf), timed.latency_s)
+    named: dict[tuple[Any, ...], list[str]] = defaultdict(list)
+    for (model, *of_call), demand in calls.items():
+        named[demand.network, demand.input_shape, *of_call].append(model)
+    for timed, (copied, latency_s) in predictions.least_times.items():
+        name, precision, options, phase, *of_network = timed
+        if name in places and not copied and options == devices[places[name]].usable(usual_setting(precision)):
+            for model in named[*of_network, PRECISION_BYTE[stored_as(precision)], phase]:
+                measured[f"{places[name]},{model},{timed[-1]},{precision},{phase}"] = latency_s
     return {
         "widths": {name: width for name, width in widths.items() if any(key.startswith(f"{name},") for key in rates)},
         "models": [

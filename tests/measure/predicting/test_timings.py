@@ -17,15 +17,13 @@ from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.table import read, write
 from measure.domain.models import DECODE, PREFILL, Size
 from measure.domain.records import Environment
-from measure.domain.roofs import Roof
 from measure.domain.schema import file_of
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.domain.workload_records import Operator, Workload
 from measure.predicting import study, timings
-from measure.predicting.prediction_terms import PLACE, LayerRoof, PredictedDevice
+from measure.predicting.prediction_terms import PLACE, LayerRoof
 from measure.predicting.records import HERE, LAUNCHES, Setting
 from measure.predicting.study import rows_of
-from measure.predicting.timings import Timing
 from measure.published.count import intensity_class
 from measure.published.records import Chip, PublishedCount, PublishedKind, PublishedTiming, PublishedTokens
 
@@ -120,36 +118,22 @@ def test_columns_of_a_row_are_conditions_of_the_call(data, changed, expected):
         assert (of_call.byte.sum(), of_call.parameter_byte, of_call.footprint_byte) == (108e6, 4e6, 36e6)
 
 
-@pytest.mark.parametrize(
-    ("changed", "conditions", "is_of"),
-    [
-        ({}, {}, True),
-        ({}, {"options": ("autocast", "tf32")}, True),  # the device has no TF32
-        ({}, {"options": ()}, False),
-        ({}, {"options": ("autocast", "benchmark")}, False),
-        ({}, {"precision": "bf16"}, False),
-        ({}, {"phase": STEP}, False),
-        ({}, {"device": PredictedDevice("Cog 3", "gpu", Roof({}, None))}, False),
-        ({"batch": 9}, {}, False),
-        ({"network": "oak"}, {}, False),
-        ({"flop": 1.02 * work(5.0).flop}, {}, False),  # an input of another size
-        ({"flop": 1.005 * work(5.0).flop}, {}, True),
-    ],
-)
-def test_a_timing_is_of_a_call_with_the_same_work_and_conditions(changed, conditions, is_of):
-    bead = PredictedDevice("Bead 2", "gpu", Roof({"fp16": 1e14}, 1e12))
-    asked = {"device": bead, "precision": "fp16", "options": ("autocast",), "phase": INFERENCE} | conditions
-    timing = Timing(BEAD._replace(options="autocast"), "net", 8, 5e9, 1e-3, copied=False)
-    assert timing.is_of(replace(work(5.0), **({"network": "net"} | changed)), **asked) == is_of
-
-
-def test_times_are_of_the_counted_networks(data):
-    published(data, bf16(), bf16(phase=STEP, batch=2, input_copied="yes"), bf16(compiler="TensorRT"))
-    for network, found in (("elm1", []), ("oak1", [(8, 16e9, 0.01, False), (2, 12e9, 0.01, True)])):
+def test_the_least_time_of_a_call_is_without_the_inputs_copy_if_it_can_be(data):
+    step = {"phase": STEP, "batch": 2, "input_copied": "yes"}
+    rows = [
+        bf16(), bf16(latency_s=0.009), bf16(latency_s=0.001, input_copied="yes"), bf16(**step),
+        bf16(**step, latency_s=0.02), bf16(compiler="torch.compile", tuned=None), bf16(compiler="TensorRT"),
+    ]  # fmt: skip
+    published(data, *rows)
+    usual, of_call = ("autocast", "benchmark"), ("oak1", "3x224x224")
+    expected = {
+        ("Bead 2", "bf16", usual, INFERENCE, *of_call, 8): (False, 0.009),
+        ("Bead 2", "bf16", usual, STEP, *of_call, 2): (True, 0.01),
+        ("Bead 2", "bf16", ("torch.compile", "autocast"), INFERENCE, *of_call, 8): (False, 0.01),
+    }
+    for network, found in (("oak1", expected), ("elm1", {})):
         counts = {timings.Key(network, "", 1, "fp32", False): work(1.0, network=network)}
-        made = [*timings.times(data, data, counts)]
-        assert [(each.batch, each.flop, each.latency_s, each.copied) for each in made] == found  # of 2 and 4 GFLOP
-        assert {each.setting for each in made} == {each.setting for each in timings.published(data) if found}
+        assert timings.least_times(data, data, counts) == found
 
 
 def test_a_published_training_step_has_both_passes(data):

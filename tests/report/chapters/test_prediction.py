@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.calls import BEAD
 from helpers.pages import DESKTOP, Visit
 from helpers.places import ROOT
 from helpers.world import WORLD, numbers, rows_of, world, wrong
@@ -23,7 +22,7 @@ from measure.predicting.records import (
     NetworkFactor,
     PredictionError,
 )
-from measure.predicting.timings import Key, Timing
+from measure.predicting.timings import Key
 from report import display
 from report.chapters.prediction import cards, chooser, figures
 from report.paper.predictions import Predictions
@@ -131,7 +130,7 @@ def test_a_call_in_the_chooser_has_its_networks_factor():
     factor = NetworkFactor("any GPU", "16 bits", INFERENCE, "resnet50", 0.8)
     predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.folders)
     tables = (table.read(file_of(record, WORLD), record) for record in (Coefficient, HostCost, PredictionError))
-    vars(predictions).update(timed=[], predictor=Predictor(*tables, [factor]))
+    vars(predictions).update(least_times={}, predictor=Predictor(*tables, [factor]))
     found = chooser.choices(replace(world(), predictions=predictions, machines=()))
     factors = {call: each["factor"] for call, each in found["calls"].items()}
     assert factors.pop(f"resnet50,64,2,{INFERENCE}") == 0.8
@@ -139,17 +138,18 @@ def test_a_call_in_the_chooser_has_its_networks_factor():
     assert row_of(found, "NVIDIA T4")["factors"]
 
 
-def test_the_chooser_has_its_chips_and_the_fastest_time_in_its_setting():
-    on_t4 = BEAD._replace(device="NVIDIA T4", options="autocast;benchmark")
-    one = Timing(on_t4, "resnet50", 64, 64 * 32e9, 0.03, copied=False)
-    timed = [
-        one, replace(one, latency_s=0.025), replace(one, latency_s=0.02, copied=True),
-        replace(one, latency_s=0.001, flop=2 * one.flop),  # other work under the same name
-        replace(one, latency_s=0.002, setting=on_t4._replace(variant="torch.compile")),
-        replace(one, latency_s=0.003, setting=on_t4._replace(options="autocast")),
-    ]  # fmt: skip
+def test_the_chooser_has_its_chips_and_the_times_of_its_setting():
+    usual, compiled = ("autocast", "benchmark"), ("torch.compile", "autocast", "benchmark")
+    shape = RESNET.input_shape
+    times = {
+        ("NVIDIA T4", "fp16", usual, INFERENCE, "resnet50", shape, 64): (False, 0.025),
+        ("NVIDIA T4", "bf16", usual, INFERENCE, "resnet50", shape, 64): (True, 0.02),
+        ("NVIDIA T4", "fp16", compiled, INFERENCE, "resnet50", shape, 64): (False, 0.002),
+        ("NVIDIA T4", "fp16", usual, INFERENCE, "resnet50", "3x1x1", 64): (False, 0.001),
+        ("Nobody 9", "fp16", usual, INFERENCE, "resnet50", shape, 64): (False, 0.001),
+    }
     predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.folders)
-    vars(predictions).update(timed=timed, predictor=PREDICTIONS.predictor)
+    vars(predictions).update(least_times=times, predictor=PREDICTIONS.predictor)
     chips = world().chips[world().chips.chip == "NVIDIA T4"]
     found = chooser.choices(replace(world(), predictions=predictions, chips=chips, machines=()))
     assert [each["name"] for each in found["devices"]] == ["NVIDIA T4"]
