@@ -191,13 +191,12 @@ def _inputs(key: Key, demand: CallWork) -> str:
 def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> Iterator[str]:
     if len({row.chip for row in rows}) > 1:
         yield "Each batch is sorted by likely time; chips without an interval, or with too little memory, come last."
-    if timed := [row for row in rows if row.measured_s]:
-        outside = sum(not (row.low_s or 0) <= (row.measured_s or 0) <= (row.high_s or inf) for row in timed)
+    timed = [row for row in rows if row.measured_s]
+    if timed:
         copy = ", with the input's copy where marked" * any(row.is_copy_measured for row in timed)
-        yield (
-            f"Measured is the least published or own time in this setting{copy}. "
-            f"{outside} of {len(timed)} lie outside their intervals: trust what was measured."
-        )
+        yield f"Measured is the least published or own time in this setting{copy}."
+    if outside := sum(not (row.low_s or 0) <= (row.measured_s or 0) <= (row.high_s or inf) for row in timed):
+        yield f"Measured times outside their intervals: {outside} of {len(timed)}. Trust what was measured."
     hosted = [row.batch for row in rows if row.costliest == LAUNCHES and row.costliest_share > MOST]
     batches = Counter(row.batch for row in rows)
     if decided := [str(batch) for batch, count in batches.items() if 2 * hosted.count(batch) > count]:

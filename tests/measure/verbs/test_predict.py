@@ -147,7 +147,7 @@ def test_a_measured_time_in_the_same_setting_stands_next_to_its_prediction(timed
     printed = capsys.readouterr().out
     assert "4.00 ms + copy" in printed
     # Predicted are 641 µs and 653 µs, with a factor of 2 either way
-    assert "1 of 2 lie outside their intervals" in printed
+    assert "Measured times outside their intervals: 1 of 2" in printed
     assert call(timed, MODEL, *CHIP, *sizes, "--setting", "none") == 0
     assert "measured" not in capsys.readouterr().out
 
