@@ -86,9 +86,10 @@ def make_room(past: Any) -> None:
     growing = DynamicLayer.update, DynamicSlidingWindowLayer.update
     layers = getattr(getattr(past, "self_attention_cache", past), "layers", [])
     for number, layer in enumerate(layers):
-        if getattr(type(layer), "update", None) not in growing or not layer.is_initialized:
+        kind: Any = type(layer)
+        if getattr(kind, "update", None) not in growing or not layer.is_initialized:
             continue
-        new: Any = object.__new__(in_place(type(layer)))
+        new: Any = object.__new__(in_place(kind))
         vars(new).update(vars(layer), cumulative_length=layer.get_seq_length())
         for name in ("keys", "values", "indexer_keys"):
             if isinstance(tensor := getattr(layer, name, None), torch.Tensor):

@@ -152,6 +152,10 @@ TINY_T5 = {
 }  # fmt: skip
 CACHED = {kind: {**SIZES, **DECODERS[kind].settings} for kind in ("llama", "gemma2", "deepseek_v3")} | {
     "mistral": {**SIZES, **WINDOW}, "t5": TINY_T5,
+    # sparse attention, whose index has keys in the cache as well; it names all 8 tokens, since of fewer some may tie
+    "deepseek_v32": {
+        **SIZES, **LATENT, "first_k_dense_replace": 2, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 8,
+    },
     # convolutions, whose state is no key, and one layer of attention
     "lfm2": {**SIZES, "layer_types": ["conv", "full_attention"], "block_multiple_of": 1},
 }  # fmt: skip
