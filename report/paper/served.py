@@ -59,6 +59,12 @@ class Served:
     roofs: Mapping[str, Roof]
     memory: Mapping[str, float]
 
+    def bandwidth(self, device: str) -> float:
+        return bandwidth_of(self.roofs.get(device))
+
+    def peak(self, device: str, precision: str) -> float:
+        return peak_of(self.roofs.get(device), precision)
+
 
 def read(kernel_tables: Path, server_table: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Served:
     """Read the tables below the ``published`` of two data folders. Raises UserError as ``curated.read`` does."""
@@ -84,8 +90,8 @@ def peak_of(roof: Roof | None, *precisions: str) -> float:
     return max(found, default=np.nan)
 
 
-def bandwidth_of(roofs: Mapping[str, Roof], device: str) -> float:
-    return roofs[device].byte_per_s if device in roofs else np.nan
+def bandwidth_of(roof: Roof | None) -> float:
+    return np.nan if roof is None or roof.byte_per_s is None else roof.byte_per_s
 
 
 def _rated(rows: pd.DataFrame, roofs: Mapping[str, Roof]) -> pd.DataFrame:
@@ -102,11 +108,11 @@ def _rated(rows: pd.DataFrame, roofs: Mapping[str, Roof]) -> pd.DataFrame:
 def _read_cache(rows: pd.DataFrame, roofs: Mapping[str, Roof]) -> pd.DataFrame:
     """Add the bytes of keys and values that a call reads: all that a token sees."""
     seen = (rows.cached_tokens + rows.tokens).astype(float)
-    seen = np.minimum(seen, rows.window.astype(float).fillna(np.inf) + rows.tokens - 1)
+    seen = seen.clip(upper=rows.window.astype(float).fillna(np.inf) + rows.tokens - 1)
     numbers = rows.batch * rows.kv_heads * (rows.head_size + rows.value_size).astype(float) * seen
     byte = numbers * rows.cache.map(FORMAT_BITS).astype(float) / BYTE
     rate = byte / rows.latency_s
-    bandwidth = rows.device.map(lambda device: bandwidth_of(roofs, device)).astype(float)
+    bandwidth = rows.device.map(lambda device: bandwidth_of(roofs.get(device))).astype(float)
     return compact(rows.assign(cache_byte=byte, byte_per_s=rate, bandwidth_share=rate / bandwidth))
 
 
@@ -121,7 +127,8 @@ def decoder_of(model: str, weights: str) -> Decoder | None:
     except UserError:
         return None
     form = FORMATS[weights]
-    has_it = any(other.number_bit == form.number_bit for _, _, other in decoder.layer_weights())
+    stored = {other.number_bit for layer in decoder.layers for other in layer.formats.values()}
+    has_it = form.number_bit in stored | {decoder.base.number_bit}
     return (decoder if has_it else decoder.stored(weights=form)).stored(cache=CACHE)
 
 
@@ -237,12 +244,17 @@ def _operations(decoder: Decoder, plan: Plan, tokens: int, is_prompt: bool) -> l
     return [replace(found[key], calls=count) for key, count in calls.items() if count]
 
 
-def collective_times(collectives: pd.DataFrame) -> "Curves":
+Curves = Mapping[tuple[str, str, int], tuple[Any, ...]]
+"""Logarithms of messages and times, by device, collective and GPUs."""
+
+
+def collective_times(collectives: pd.DataFrame) -> Curves:
     """Return the shortest time of any library by message."""
     found = {}
-    for (device, name, gpus), rows in collectives.groupby(["device", "collective", "gpus"]):
-        best = rows.groupby("message_byte").latency_s.min()
-        found[str(device), str(name), int(gpus)] = np.log(best.index.to_numpy(float)), np.log(best.to_numpy(float))
+    best = collectives.groupby(["device", "collective", "gpus", "message_byte"], as_index=False).latency_s.min()
+    for (device, name, gpus), rows in best.groupby(["device", "collective", "gpus"]):
+        ends = (np.log(rows[column].to_numpy(float)) for column in ("message_byte", "latency_s"))
+        found[str(device), str(name), int(str(gpus))] = tuple(ends)
     return found
 
 
@@ -284,9 +296,7 @@ def taken_apart(served: Served) -> pd.DataFrame:
 COLUMNS = [*(f"{part}_s" for part in PARTS), "plan_gpus", "left_out"]
 
 
-def _parts(
-    row: Any, roof: Roof | None, memory: float, times: Mapping[tuple[str, str, int], tuple[Any, Any]]
-) -> list[Any]:
+def _parts(row: Any, roof: Roof | None, memory: float, times: Curves) -> list[Any]:
     nothing: list[Any] = [np.nan] * (len(COLUMNS) - 1)
     if not row.weights or row.batch != row.batch or row.unfinished == "yes" or roof is None:
         return [*nothing, "a format or a batch that is not stated, or work in progress"]
@@ -299,7 +309,7 @@ def _parts(
     precisions = {precision for _, _, precision, *_ in (*found.products, *found.experts)}
     if not precisions <= roof.flop_per_s.keys():
         return [*nothing, "a datasheet without the rate"]
-    batch, bandwidth = int(row.batch), roof.byte_per_s
+    batch, bandwidth = int(row.batch), bandwidth_of(roof)
     if found.held_byte + batch * found.kept_byte > USABLE * memory:
         return [*nothing, "more requests than its memory holds"]
     weights_s = products_s = cache_s = 0.0
@@ -324,5 +334,5 @@ def _parts(
 ATTENDING = ("fp8", "bf16")  # precisions in which attention may multiply
 
 
-def _time_of(curve: tuple[Any, Any] | None, byte: float) -> float:
+def _time_of(curve: tuple[Any, ...] | None, byte: float) -> float:
     return np.nan if curve is None else float(np.exp(np.interp(np.log(byte), *curve)))

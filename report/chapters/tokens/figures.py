@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 from measure.domain.roofs import Roofline
 from report import display
-from report.chapters.tokens import facts as tokens
+from report.chapters.tokens import timed
 from report.charts import theme
 from report.charts.annotations import ONCE, covered, end_names, names, tips
 from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape
@@ -25,7 +26,7 @@ PART_COLORS = {
     "the rest": theme.GREY,
 }  # fmt: skip
 PRECISION_COLORS = {"bf16": theme.BLUE, "fp8": theme.ORANGE, "fp4": theme.VERMILION}
-SIZE_COLORS = dict(zip(tokens.SIZES, (theme.GREY, theme.PURPLE, theme.GREEN), strict=True))
+SIZE_COLORS = dict(zip(timed.SIZES, (theme.GREY, theme.PURPLE, theme.GREEN), strict=True))
 PHASE_COLORS = {"decode": theme.BLUE, "prefill": theme.VERMILION}
 LENGTH_COLORS = theme.GREEN, theme.PURPLE  # of long answers, and of long prompts
 
@@ -33,25 +34,20 @@ LENGTH_COLORS = theme.GREEN, theme.PURPLE  # of long answers, and of long prompt
 @display.figure
 def roofline(paper: Paper) -> alt.ConcatChart:
     """Draw prefill and decode of the example under one roof, and its time per token against the requests at once."""
-    example = display.required(tokens.lone(paper.served))
-    answers = display.required(tokens.single(example))
-    prompts = tokens.single(example, has_long_answers=False)
+    answers = display.required(timed.single(paper.served))
+    prompts = timed.single(paper.served, has_long_answers=False)
     device = answers.device.iloc[0]
-    roof = paper.served.roofs[device]
-    drawn = DrawnRoof.of(Roofline(roof.flop_per_s["fp8"], roof.byte_per_s))
+    drawn = DrawnRoof.of(Roofline(paper.served.peak(device, "fp8"), paper.served.bandwidth(device)))
     read = prompts.iloc[0]
-    points = [
-        {"phase": "decode", "label": f"{row.batch:.0f}", "row": row, "seconds": row.tpot_s}
-        for _, row in answers.iterrows()
-    ]
-    points.append(
-        {"phase": "prefill", "label": f"{read.input_tokens:,.0f} tokens", "row": read, "seconds": read.ttft_s}
+    calls = [("decode", f"{row.batch:.0f}", row.tpot_s, work_of(row, is_prompt=False)) for row in each(answers)]
+    calls.append(("prefill", f"{read.input_tokens:,.0f} tokens", read.ttft_s, work_of(read, is_prompt=True)))
+    rows = pd.DataFrame(
+        [
+            (phase, label, work.flop / (work.weight_byte + work.cache_byte), work.flop / seconds)
+            for phase, label, seconds, work in calls
+        ],
+        columns=["phase", "label", "intensity", "flop_per_s"],
     )
-    works = [work_of(each["row"], each["phase"] == "prefill") for each in points]
-    rows = pd.DataFrame(points).drop(columns="row").assign(
-        intensity=[work.flop / (work.weight_byte + work.cache_byte) for work in works],
-        flop_per_s=[work.flop / each["seconds"] for work, each in zip(works, points, strict=True)],
-    )  # fmt: skip
     rows["name"] = rows.phase + ", " + rows.label.where(rows.phase == "prefill", rows.label + " requests")
     width = theme.plot_width(2, unit="FLOP/s")
     plane = Plane.over([drawn], width, 170, rows.intensity, rows.flop_per_s)
@@ -59,9 +55,9 @@ def roofline(paper: Paper) -> alt.ConcatChart:
     looks: dict[str, Any] = {"color": by_color("phase", PHASE_COLORS), "shape": by_shape("phase", shapes)}
     marks = plane.place(alt.Chart(rows).mark_point().encode(**looks), "intensity", "flop_per_s")
     named = plane.names(rows, "label", "intensity", "flop_per_s", 45)
-    title = f"{tokens.NAMES[tokens.EXAMPLE]} on a {short_name(device)}"
+    title = f"{timed.NAMES[timed.EXAMPLE]} on a {short_name(device)}"
     panel = plane.chart(marks, *named, title=title)
-    description = "; ".join(f"{row.name} {si(row.flop_per_s, 'FLOP/s')}" for row in rows.itertuples(index=False))
+    description = "; ".join(f"{row.name} {si(row.flop_per_s, 'FLOP/s')}" for row in each(rows))
     panels = [panel, _against_requests(answers, prompts, width)]
     return alt.concat(*panels, name="tokens-roofline", description=f"{title}: {description}.")
 
@@ -98,13 +94,14 @@ def _against_requests(answers: pd.DataFrame, prompts: pd.DataFrame, width: float
 @display.figure
 def kernels(paper: Paper) -> alt.ConcatChart:
     """Draw for each GPU the tokens that half of the peak needs, and decode attention's share of the bandwidth."""
-    half = display.required(tokens.halves(paper.served))
-    attention = display.required(tokens.decode_attention(paper.served))
-    shares = attention.groupby(["device", "size"]).bandwidth_share.quantile([0.1, 0.5, 0.9]).unstack()
+    half = display.required(timed.halves(paper.served))
+    attention = display.required(timed.decode_attention(paper.served))
+    quantiles = np.array([0.1, 0.5, 0.9])
+    shares = attention.groupby(["gpu", "size"]).bandwidth_share.quantile(quantiles).unstack()
     shares = shares.set_axis(["low", "median", "high"], axis=1).reset_index()
-    order = [*dict.fromkeys([*sorted(half.device), *sorted(shares.device)])]
-    half, shares = (rows.assign(gpu=rows.device.map(_brief)) for rows in (half, shares))
-    steps = 9 * len(tokens.SIZES)
+    order = [*dict.fromkeys([*sorted(half.device), *sorted(shares.gpu)])]
+    half, shares = half.assign(gpu=half.device.map(_brief)), shares.assign(gpu=shares.gpu.map(_brief))
+    steps = 9 * len(timed.SIZES)
     y = Categories.steps(map(_brief, order), steps)
     width = theme.plot_width(2, left=y.room, shared=True)
     values = [*half.tokens.dropna(), *half.roof_tokens]
@@ -122,7 +119,7 @@ def kernels(paper: Paper) -> alt.ConcatChart:
         ("low", "a tenth has less", ".0%"), ("high", "a tenth has more", ".0%"),
     ]  # fmt: skip
     right = _rows(shares, "gpu", "median", shown, beside, "size", SIZE_COLORS, tooltip, "", ("low", "high"))
-    medians = "; ".join(f"{row.gpu} {row.median:.0%}" for row in shares[shares["size"] == tokens.SIZES[2]].itertuples())
+    medians = "; ".join(f"{row.gpu} {row.median:.0%}" for row in each(shares[shares["size"] == timed.SIZES[2]]))
     description = f"Share of the bandwidth in decode attention with large caches: {medians}."
     own = alt.Resolve(scale=alt.LegendResolveMap(yOffset="independent"))
     return alt.concat(left, right, resolve=own, name="tokens-kernels", description=description)
@@ -155,7 +152,7 @@ def _rows(
 @display.figure
 def experts(paper: Paper) -> alt.LayerChart:
     """Draw the time of a layer's experts on one GPU against the tokens of a batch."""
-    rows = display.required(tokens.layer_times(paper.served))
+    rows = display.required(timed.layer_times(paper.served)).reset_index()
     rows = rows.assign(name=rows.device.map(short_name).map(_brief), tokens=rows.tokens.astype(float))
     width = theme.plot_width(right=110, unit="s", figure=theme.HALF_WIDTH)
     x = LogAxis.around(rows.tokens, pixels=width, title="tokens at once")
@@ -165,7 +162,7 @@ def experts(paper: Paper) -> alt.LayerChart:
     tooltip = [("name", "GPU", ""), ("tokens", "tokens", "d"), ("latency_s", "time", "s")]
     ends = rows.loc[rows.groupby("name", sort=False).tokens.idxmax()]
     spans = rows.groupby("name").latency_s.agg(["min", "max"])
-    said = "; ".join(f"{row.Index}: {si(row.min, 's')} to {si(row.max, 's')}" for row in spans.itertuples())
+    said = "; ".join(f"{row.Index}: {si(row.min, 's')} to {si(row.max, 's')}" for row in each(spans))
     return alt.layer(
         base.mark_line(), tips(base.mark_point(size=24), *tooltip),
         *end_names(ends, "name", x("tokens"), y("latency_s")),
@@ -177,10 +174,10 @@ def experts(paper: Paper) -> alt.LayerChart:
 def apart(paper: Paper) -> alt.ConcatChart:
     """Draw the parts of a token of the example by GPUs and requests, and all servers' shares of the bound by GPUs."""
     served = paper.served
-    example = display.required(tokens.lone(served))
+    example = display.required(timed.example(served))
     blocks = []
     for has_long_answers in (True, False):
-        rows = tokens.of_lengths(example[~example.is_beaten], has_long_answers)
+        rows = timed.of_lengths(example, has_long_answers)
         groups = rows.groupby("batch").plan_gpus.nunique()
         batch = groups.idxmax() if has_long_answers else groups.index[groups > 1].max()
         said = "long answers" if has_long_answers else "long prompts"
@@ -190,8 +187,8 @@ def apart(paper: Paper) -> alt.ConcatChart:
     columns = {f"{part}_s": part for part in PARTS} | {"rest_s": "the rest"}
     parts = rows[["label", *columns]].rename(columns=columns)
     parts = parts.melt("label", list(PART_COLORS), "part", "seconds", ignore_index=False).sort_index(kind="stable")
-    every = tokens.explained(served)
-    shares = every.groupby("plan_gpus").share.quantile([0.1, 0.25, 0.5, 0.75, 0.9]).unstack()
+    every = timed.explained(served)
+    shares = every.groupby("plan_gpus").share.quantile(np.array([0.1, 0.25, 0.5, 0.75, 0.9])).unstack()
     shares = shares.set_axis(["low", "quarter", "median", "three_quarters", "high"], axis=1).reset_index()
     shares["servers"] = every.groupby("plan_gpus").size().to_numpy()
     shares = shares[shares.servers >= 10]
@@ -202,7 +199,7 @@ def apart(paper: Paper) -> alt.ConcatChart:
     x = LinearAxis(low=0, high=1.03 * total, pixels=width, title="time of a token", unit="s", format="~s")
     tooltip: Any = [("label", "server", ""), ("part", "part", ""), ("seconds", "time", "s")]
     left = stacked_bars(parts, "label", "part", "seconds", PART_COLORS, x, tooltip=tooltip, step=22)
-    title = f"{tokens.NAMES[tokens.EXAMPLE]}, {short_name(rows.device.iloc[0])}"
+    title = f"{timed.NAMES[timed.EXAMPLE]}, {short_name(rows.device.iloc[0])}"
     down = Categories.steps(shares.label, left.height / len(shares))
     across = LinearAxis(low=0, high=1, pixels=width, format="%", title="least time, share of the measured")
     tooltip = [
@@ -219,7 +216,7 @@ def apart(paper: Paper) -> alt.ConcatChart:
         base.mark_tick(color=theme.PAPER, thickness=3, size=14).encode(across("median"), down("label")),
         width=across.pixels, height=down.pixels, title="all servers",
     )  # fmt: skip
-    medians = "; ".join(f"{row.label} {row.median:.0%}" for row in shares.itertuples())
+    medians = "; ".join(f"{row.label} {row.median:.0%}" for row in each(shares))
     description = f"The least time over the measured time of a token, medians: {medians}."
     return alt.concat(left.properties(title=title), right, name="tokens-apart", description=description)
 
@@ -231,7 +228,7 @@ def _gpus(number: float) -> str:
 @display.figure
 def curve(paper: Paper) -> alt.LayerChart:
     """Draw tokens a second of a GPU against those of a user, a line for each number of GPUs."""
-    rows = tokens.operator_rows(display.required(tokens.lone(paper.served)))
+    rows = display.required(timed.operator_rows(paper.served))
     rows = rows.assign(name=rows.plan_gpus.map(_gpus), requests=rows.batch.astype(float))
     rows = rows[["name", "requests", "per_gpu", "per_user"]]
     palette = dict(zip(rows.name.unique(), theme.batches(range(rows.name.nunique())).values(), strict=True))
