@@ -273,7 +273,7 @@ def _decode(served: Served) -> DecodeCalculation:
         caches=exact(batch * request / bandwidth, "s"), bound=exact(bound, "s"), measured=exact(many.tpot_s, "s"),
         added=exact((many.tpot_s - few.tpot_s) / (many.batch - few.batch), "s"), balance=exact(round(byte / request)),
         ridge=exact(round(byte / bandwidth * served.peak(few.device, "fp8") / flop)),
-        fit=exact(int((served.memory[few.device] - byte) // request)),
+        fit=exact((served.memory[few.device] - byte) // request),
     )  # fmt: skip
 
 
