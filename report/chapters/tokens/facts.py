@@ -193,7 +193,7 @@ class TokenProblems(Facts):
     best: Value  #: The measured time over the bound with the fewest requests: the gain of perfect kernels.
 
 
-class Tokens(Facts):
+class ServedTokens(Facts):
     puzzle: SparsePuzzle
     phases: TwoPhases
     decode: DecodeCalculation
@@ -205,11 +205,11 @@ class Tokens(Facts):
     problems: TokenProblems
 
 
-def of(paper: Paper) -> Tokens:
+def of(paper: Paper) -> ServedTokens:
     served = paper.served
     if explained(served).empty or served.products.empty:
-        return sourced(missing(Tokens), Source(SERVERS))
-    return Tokens(
+        return sourced(missing(ServedTokens), Source(SERVERS))
+    return ServedTokens(
         sourced(_puzzle(served), Source(SERVERS, "aggregated, of two models")),
         sourced(_phases(served), Source(SERVERS, "aggregated, on one GPU")),
         sourced(_decode(served), Source(SERVERS, "aggregated, on one GPU")),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from measure.domain.roofs import Roofline
+from measure.domain.statistics import FEWEST_MODELS
 from report import display
 from report.chapters.tokens import timed
 from report.charts import theme
@@ -191,7 +192,7 @@ def apart(paper: Paper) -> alt.ConcatChart:
     shares = every.groupby("plan_gpus").share.quantile(np.array([0.1, 0.25, 0.5, 0.75, 0.9])).unstack()
     shares = shares.set_axis(["low", "quarter", "median", "three_quarters", "high"], axis=1).reset_index()
     shares["servers"] = every.groupby("plan_gpus").size().to_numpy()
-    shares = shares[shares.servers >= 10]
+    shares = display.required(shares[shares.servers >= FEWEST_MODELS])
     shares["label"] = shares.plan_gpus.map(_gpus)
     total = parts.groupby("label").seconds.sum().max()
     room = Categories.steps(rows.label, 20).room
