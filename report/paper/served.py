@@ -158,17 +158,13 @@ class TokenStep:
 
     ``products``: FLOP and stored bytes of each, and precision. ``experts`` likewise, then the experts of the layer,
     those of a token, and the tokens that were counted. ``attention``: cache bytes, FLOP. ``messages``: collective,
-    GPUs, bytes and calls. ``rows`` are the tokens of a step: one, and the prompt's. ``held_byte`` and ``kept_byte`` are
-    the weights of a GPU and the cache of a request there.
+    GPUs, bytes and calls.
     """
 
     products: tuple[tuple[float, float, str], ...]
     experts: tuple[tuple[float, float, str, int, int, int], ...]
     attention: tuple[tuple[float, float], ...]
     messages: tuple[tuple[str, int, float, int], ...]
-    rows: float
-    held_byte: float
-    kept_byte: float
 
 
 @cache
@@ -207,9 +203,16 @@ def token_step(model: str, weights: str, plan: Plan, input_tokens: int, output_t
         else:
             attention.append((work.cache_byte, flop))
     attention.append((0.0, sum(of_prompt.values())))  # of what a token does in another way
-    (held,) = memories(decoder, plan, input_tokens + output_tokens // 2)
-    kernel_groups = tuple(products), tuple(experts), tuple(attention), tuple(messages)
-    return TokenStep(*kernel_groups, rows, held.weight_byte, held.request_byte)
+    return TokenStep(tuple(products), tuple(experts), tuple(attention), tuple(messages))
+
+
+@cache
+def memory_of(model: str, weights: str, plan: Plan) -> tuple[float, float, float]:
+    """Return the bytes of a GPU's weights, of a request there, and of each token that it keeps."""
+    decoder = decoder_of(model, weights)
+    assert decoder is not None
+    (none,), (one,) = memories(decoder, plan, 0), memories(decoder, plan, 1)
+    return none.weight_byte, none.request_byte, one.request_byte - none.request_byte
 
 
 def _name_of(operation: Operation) -> tuple[Any, ...]:
@@ -310,7 +313,8 @@ def _parts(row: Any, roof: Roof | None, memory: float, times: Curves) -> list[An
     if not precisions <= roof.flop_per_s.keys():
         return [*nothing, "a datasheet without the rate"]
     batch, bandwidth = int(row.batch), bandwidth_of(roof)
-    if found.held_byte + batch * found.kept_byte > USABLE * memory:
+    held, kept, a_token = memory_of(row.model, row.weights, plan)
+    if held + batch * (kept + a_token * (row.input_tokens + row.output_tokens // 2)) > USABLE * memory:
         return [*nothing, "more requests than its memory holds"]
     weights_s = products_s = cache_s = 0.0
     products = list(found.products)
