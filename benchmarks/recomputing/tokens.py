@@ -172,7 +172,7 @@ def kernels(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     large, small = (calls[chosen].groupby("device").share.median() for chosen in (calls.byte >= 5e8, calls.byte <= 1e7))
     fastest = calls.loc[calls.share.idxmax()]
     experts = read_kernels(data, "experts")
-    layer = {"weights": "fp8_block", "experts": 128, "top_k": 8, "hidden": 4096, "inner": 1536}
+    layer = {"weights": "fp8_block", "experts": 128, "top_k": 8, "hidden": 4096, "inner": 1536, "matrices": 3}
     layer |= {"tensor_parallel": 1, "expert_parallel": 1, "device": "NVIDIA H100 SXM"}
     for column, value in layer.items():
         experts = experts[experts[column] == value]

@@ -26,7 +26,7 @@ SMALL, LARGE = 1e7, 5e8  # bytes of a small and of a large cache, which no chip 
 SIZES = ("at most 10 MB", "10 MB to 0.5 GB", "at least 0.5 GB")
 
 COUNT, ACTIVE = 128, 8  # the experts of a layer of the mixture, and those of a token
-LAYER = {"weights": "fp8_block", "experts": COUNT, "top_k": ACTIVE, "hidden": 4096, "inner": 1536}
+LAYER = {"weights": "fp8_block", "experts": COUNT, "top_k": ACTIVE, "hidden": 4096, "inner": 1536, "matrices": 3}
 WHOLE = {"tensor_parallel": 1, "expert_parallel": 1}
 
 SETTING = ["device", "engine", "software", "plan_gpus", "batch", "input_tokens", "output_tokens"]
