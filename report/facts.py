@@ -21,7 +21,7 @@ from report.paper import OF_AUTHORS, Paper
 from report.stats.value import Name, Source, Value
 
 CHAPTERS = (
-    "here", "puzzle", "bound", "cause", "energy", "chips", "networks", "latency", "utilisation", "training",
+    "here", "puzzle", "bound", "cause", "energy", "chips", "networks", "latency", "utilisation", "training", "tokens",
     "prediction", "remedies", "method", "counting", "machine", "published",
 )  # fmt: skip
 

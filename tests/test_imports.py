@@ -24,7 +24,7 @@ def trees() -> dict[str, ast.Module]:
 
 SHARED = (
     "measure.cache", "measure.domain", "measure.errors", "measure.predicting", "measure.published.aside",
-    "measure.published.kernels", "measure.published.records", "measure.published.servers",
+    "measure.published.kernels", "measure.published.records", "measure.published.servers", "measure.serving",
 )  # fmt: skip
 """What ``report`` may import of ``measure``."""
 

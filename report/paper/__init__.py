@@ -19,7 +19,7 @@ from measure.domain.schema import TABLES, file_of
 from measure.domain.words import EAGER, LOAD, same_shape
 from measure.domain.workload_records import CaseCount, ProgramCount
 from measure.published.records import Chip, FlopPerCycle
-from report.paper import cells, chips, curated, processor, published, workloads
+from report.paper import cells, chips, curated, processor, published, served, workloads
 from report.paper import predictions as predictions_table
 from report.paper.frames import committed, frame, matching, read_frame
 from report.paper.predictions import Predictions
@@ -33,6 +33,7 @@ from report.paper.roofs import (
     swept_cache,
     with_rates,
 )  # fmt: skip
+from report.paper.served import Served
 
 BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only
 
@@ -117,7 +118,8 @@ class Paper:
     if ``undisturbed`` dropped cells. ``workloads`` are described in ``report.paper.workloads``.
 
     ``imported`` machines have hardware counters only. ``published`` holds measurements of others and numbers from
-    studies. ``traces`` are the project's and a reader's. ``references`` are the files of the bibliography.
+    studies, ``served`` their kernels and servers of language models. ``traces`` are the project's and a reader's.
+    ``references`` are the files of the bibliography.
     """
 
     folder: Path
@@ -131,6 +133,7 @@ class Paper:
     machines: tuple[Machine, ...]
     imported: tuple[Machine, ...]
     published: Published
+    served: Served
     predictions: Predictions
     traces: tuple[StoredTrace, ...] = ()
     references: tuple[Path, ...] = ()
@@ -258,6 +261,7 @@ def load(
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
         published=published.read(having("published/chips.csv"), having("published/measurements"), roofs, keys),
+        served=served.read(having("published/kernels"), having("published/servers.csv"), roofs, keys),
         predictions=predictions_table.read(having("prediction"), data, having("published/measurements"), data),
         traces=tuple(read_trace(folder, name) for name, folder in traces.items()),
         references=references,

@@ -246,6 +246,16 @@ latency.advice.bound.above(latency.advice.flop.high)
 latency.equal.traffic.above(0.5) and latency.equal.flop.low <= 0
 latency.exception.text is None and latency.single_apart
 remedies.decode_small.number < remedies.decode_batched.number
+tokens.puzzle.sparse_active.number < tokens.puzzle.dense_active.number
+tokens.puzzle.slower.number == tokens.puzzle.settings.number
+tokens.experts.many.number > 0.9 * tokens.experts.count.number and tokens.experts.second.number < 1.5
+tokens.puzzle.byte_ratio.number > tokens.puzzle.time_ratio.number
+tokens.decode.ridge.number > tokens.decode.fit.number
+tokens.bits.four_most.number < tokens.bits.four_promised.number and tokens.bits.eight_most.number < 2
+tokens.parts.last.below(tokens.parts.first.low)
+tokens.parts.divided.promised.number > 2 * tokens.parts.divided.gained.number
+tokens.parts.prompts.slower.number > tokens.parts.prompts.bytes.number
+tokens.curve.throughput.number > tokens.curve.slower.number
 """.splitlines()
 """Words of the text without a number about published data, traces and the project's GPUs."""
 

@@ -1,0 +1,392 @@
+"""The numbers of the chapter on tokens: what language models wait for when they are served, by others' measurements."""
+
+from typing import Any
+
+import pandas as pd
+
+from measure.published.kernels import FORMAT_BITS
+from measure.serving.kernels import distinct_experts
+from report.chapters.tokens.timed import (
+    ACTIVE,
+    COUNT,
+    DENSE,
+    ENGINES,
+    EXAMPLE,
+    FOUR,
+    NAMES,
+    SIZES,
+    SPARSE,
+    bit_pairs,
+    decode_attention,
+    decoder,
+    example,
+    explained,
+    halves,
+    layer_times,
+    of_lengths,
+    operator_rows,
+    pairs,
+    paper_step,
+    product_gains,
+    single,
+)
+from report.facts import Facts, missing, sourced
+from report.paper import Paper
+from report.paper.chips import short_name
+from report.paper.frames import highest, matching
+from report.paper.served import Served, decoder_of, taken_apart, work_of
+from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
+
+SERVERS, KERNELS = "published/servers.csv", "published/kernels/*.csv"
+
+STEP_TOKENS = 16  # of the small product
+MANY = 64  # tokens of a large batch
+PRODUCTS = 4  # of a layer of the example: queries, keys and values; output; two of its perceptron
+GROUP = 8  # GPUs that share a board
+
+
+class SparsePuzzle(Facts):
+    """A mixture of experts and a dense model in equal settings: device, engine, version, GPUs, requests and tokens."""
+
+    sparse: Name  #: The mixture of experts.
+    dense: Name  #: The dense model.
+    sparse_active: Value  #: Parameters of the mixture that a token is multiplied by, in billions.
+    dense_active: Value  #: Parameters of the dense model that a token is multiplied by, in billions.
+    device: Name  #: The GPU with most common settings.
+    engine: Name  #: The engine there.
+    settings: Value  #: Common settings there.
+    slower: Value  #: Settings in which the mixture takes longer for a token.
+    batch: Value  #: The requests at which weights are compared: the most.
+    gpus: Value  #: The GPUs there: the fewest.
+    sparse_byte: Value  #: Weights of the mixture that a GPU reads in a step there.
+    dense_byte: Value  #: Weights of the dense model that a GPU reads in a step there.
+    byte_ratio: Value  #: The mixture's weights read over the dense model's.
+    time_ratio: Value  #: The mixture's time of a token over the dense model's there, the median of lengths.
+
+
+class TwoPhases(Facts):
+    """The model on one GPU: prefill of its longest prompts, and decode of its longest answers."""
+
+    model: Name  #: The model.
+    device: Name  #: The GPU.
+    prompt: Value  #: Tokens of a prompt.
+    few: Value  #: The fewest requests.
+    many: Value  #: The most requests.
+    prefill_mfu: Value  #: FLOP of a prompt over TTFT and peak, with the fewest requests.
+    few_mfu: Value  #: FLOP of a step of decode with the fewest requests over TPOT and peak.
+    many_mfu: Value  #: FLOP of a step of decode with the most requests over TPOT and peak.
+
+
+class DecodeCalculation(Facts):
+    """A step of decode of the same server by hand, with long answers."""
+
+    byte: Value  #: Weights of the model.
+    bandwidth: Value  #: Bandwidth of the GPU.
+    weights: Value  #: Least time of reading the weights.
+    tokens: Value  #: Tokens in the cache of a request half-way through its answer.
+    request: Value  #: Least time of reading its cache.
+    batch: Value  #: Requests of the calculation: the most that were served.
+    caches: Value  #: Least time of reading their caches.
+    bound: Value  #: The sum for so many requests.
+    measured: Value  #: The measured time of a token.
+    added: Value  #: Measured time that each request adds, from the fewest to the most.
+    balance: Value  #: Requests whose caches are as large as the weights.
+    ridge: Value  #: Requests at which the FLOP of the weights take as long as their bytes.
+    fit: Value  #: Requests whose caches fit next to the weights.
+
+
+class FewerBits(Facts):
+    """Weights of 8 and 4 bits: what their bytes promise, and what was measured."""
+
+    device: Name  #: The GPUs whose servers have both.
+    promised: Value  #: Bytes of the model's weights at 8 bits over those at 4 bits.
+    first_gpus: Value  #: The fewest GPUs.
+    first: Value  #: Time of a token at 8 bits over that at 4 bits on the fewest GPUs.
+    last_gpus: Value  #: The most GPUs.
+    last: Value  #: Time of a token at 8 bits over that at 4 bits on the most GPUs.
+    tokens: Value  #: Tokens of the small product.
+    eight_least: Value  #: The least gain of a small product from 16 to 8 bits, with its GPU.
+    eight_most: Value  #: The greatest.
+    four_promised: Value  #: Bytes of weights at 16 bits over those at 4 bits with scales.
+    four_least: Value  #: The least gain of a small product from 16 to 4 bits, with its GPU.
+    four_most: Value  #: The greatest.
+
+
+class TimedKernels(Facts):
+    """Products, by the fastest kernel of each size, and all kernels of attention in decode, on every GPU."""
+
+    half_least: Value  #: The fewest tokens at which a GPU reaches half of its peak at 16 bits, with its name.
+    half_most: Value  #: The most.
+    roof_least: Value  #: The fewest tokens at which the roofline of a datasheet reaches half of the peak at 16 bits.
+    roof_most: Value  #: The most.
+    large_least: Value  #: The lowest median share of the bandwidth with large caches, with its GPU.
+    large_most: Value  #: The highest.
+    small_most: Value  #: The highest median share with small caches, with its GPU.
+    beyond: Value  #: The greatest share of the bandwidth, if above one, with its GPU.
+    beyond_byte: Value  #: The bytes of that cache.
+
+
+class ReadExperts(Facts):
+    """The experts of a layer of the mixture: how many some token meets, and how long they take on one GPU."""
+
+    count: Value  #: Experts of a layer.
+    active: Value  #: Experts of a token.
+    eight: Value  #: Experts that eight tokens meet on average by random routing.
+    many_tokens: Value  #: The tokens of a large batch.
+    many: Value  #: Experts that they meet.
+    device: Name  #: The GPU of the times: that of the puzzle.
+    first: Value  #: Time with the large batch over that with one token.
+    more_tokens: Value  #: Four times the tokens of the large batch.
+    second: Value  #: Time with these over that with the large batch.
+
+
+class DividedToken(Facts):
+    """The example's token on one GPU and on the largest group, with the fewest requests and long answers."""
+
+    promised: Value  #: The bound on one GPU over that on the group.
+    gained: Value  #: The measured time of a token on one GPU over that on the group.
+    weights: Value  #: Least time of the weights on the group.
+    product: Value  #: The shortest product that is published for its GPU and format.
+    attention: Value  #: The shortest attention of decode that is published for its GPU.
+    floor: Value  #: Its layers, with four products and attention each, at these times.
+    measured: Value  #: The measured time of a token on the group.
+
+
+class OthersPrompts(Facts):
+    """The example's token on one GPU where prompts are longest, and where answers are, with as many requests."""
+
+    tokens: Value  #: Tokens of prompts that are read for each token of an answer, to a whole number.
+    batch: Value  #: The requests: the most that both have.
+    slower: Value  #: The measured time of a token with long prompts over that with long answers.
+    bytes: Value  #: The same ratio by the bytes of weights and caches.
+
+
+class TokenParts(Facts):
+    """The token of an aggregated server, taken apart by least times of bytes and FLOP."""
+
+    servers: Value  #: Servers with a stated format and a plan that the model takes.
+    models: Value  #: Their models.
+    left_out: Value  #: Servers without a bound: format, plan or requests are not stated or contradict themselves.
+    faster: Value  #: Servers that are faster than the bound.
+    share: Value  #: The bound over the measured time, of the median server.
+    first: Value  #: The share of the median server on one GPU.
+    last_gpus: Value  #: GPUs of a board.
+    last: Value  #: The share of the median server there.
+    communication: Value  #: The share of collectives there, by published times.
+    divided: DividedToken
+    prompts: OthersPrompts
+
+
+class OperatorCurve(Facts):
+    """Tokens a second of a GPU against those of a user, for the example on the most GPUs."""
+
+    gpus: Value  #: GPUs of the server.
+    few: Value  #: The fewest requests.
+    many: Value  #: The most.
+    throughput: Value  #: Tokens a second with the most requests over those with the fewest.
+    slower: Value  #: Time of a token with the most requests over that with the fewest.
+
+
+class TokenProblems(Facts):
+    longer: Value  #: The calculation's bound with caches of twice the tokens.
+    longer_ratio: Value  #: That over the bound.
+    best: Value  #: The measured time over the bound with the fewest requests: the gain of perfect kernels.
+
+
+class ServedTokens(Facts):
+    puzzle: SparsePuzzle
+    phases: TwoPhases
+    decode: DecodeCalculation
+    bits: FewerBits
+    kernels: TimedKernels
+    experts: ReadExperts
+    parts: TokenParts
+    curve: OperatorCurve
+    problems: TokenProblems
+
+
+def of(paper: Paper) -> ServedTokens:
+    served = paper.served
+    if explained(served).empty or served.products.empty:
+        return sourced(missing(ServedTokens), Source(SERVERS))
+    return ServedTokens(
+        sourced(_puzzle(served), Source(SERVERS, "aggregated, of two models")),
+        sourced(_phases(served), Source(SERVERS, "aggregated, on one GPU")),
+        sourced(_decode(served), Source(SERVERS, "aggregated, on one GPU")),
+        sourced(_bits(served), Source(KERNELS, "products; servers.csv")),
+        sourced(_kernels(served), Source(KERNELS, "products, attention in decode")),
+        sourced(_experts(served), Source(KERNELS, "experts")),
+        sourced(_parts(served), Source(SERVERS, "aggregated")),
+        sourced(_curve(served), Source(SERVERS, "aggregated")),
+        sourced(_problems(served), Source(SERVERS, "aggregated")),
+    )
+
+
+def _puzzle(served: Served) -> SparsePuzzle:
+    both = pairs(served)
+    if both.empty:
+        return missing(SparsePuzzle)
+    ratio = both.tpot_s / both.tpot_s_dense
+    there = both[(both.plan_gpus == both.plan_gpus.min()) & (both.batch == both.batch.max())]
+    row: Any = there.iloc[0]
+    bandwidth = served.bandwidth(row.device)
+    sparse, dense = decoder_of(SPARSE, row.weights), decoder_of(DENSE, row.weights_dense)
+    assert sparse is not None  # as both rows are explained
+    assert dense is not None
+    return SparsePuzzle(
+        Name(NAMES[SPARSE]), Name(NAMES[DENSE]), exact(sparse.active_parameters / 1e9, "billion"),
+        exact(dense.active_parameters / 1e9, "billion"), Name(short_name(row.device)), Name(ENGINES[row.engine]),
+        count_of(len(both), "settings"), count_of((ratio > 1).sum(), "settings"),
+        exact(int(row.batch)), exact(int(row.plan_gpus)), exact(row.weights_s * bandwidth, "B"),
+        exact(row.weights_s_dense * bandwidth, "B"), exact(row.weights_s / row.weights_s_dense),
+        median_of(there.tpot_s / there.tpot_s_dense, counted="servers"),
+    )  # fmt: skip
+
+
+def _phases(served: Served) -> TwoPhases:
+    answers, prompts = single(served), single(served, has_long_answers=False)
+    if len(answers) < 2:
+        return missing(TwoPhases)
+    few, many, read = answers.iloc[0], answers.iloc[-1], prompts.iloc[0]
+    peak = served.peak(few.device, "fp8")  # in which 8 bits are multiplied
+
+    def mfu(row: Any, is_prompt: bool) -> Value:
+        return exact(work_of(row, is_prompt).flop / (row.ttft_s if is_prompt else row.tpot_s) / peak, "%")
+
+    return TwoPhases(
+        Name(NAMES[few.model]), Name(short_name(few.device)), exact(int(read.input_tokens)), exact(int(few.batch)),
+        exact(int(many.batch)), mfu(read, True), mfu(few, False), mfu(many, False),
+    )  # fmt: skip
+
+
+def _decode(served: Served) -> DecodeCalculation:
+    rows = single(served)
+    if len(rows) < 2:
+        return missing(DecodeCalculation)
+    few, many = rows.iloc[0], rows.iloc[-1]
+    batch, (byte, request, tokens) = int(many.batch), paper_step(served)
+    bandwidth, flop = served.bandwidth(few.device), 2 * decoder(few).active_parameters
+    bound = (byte + batch * request) / bandwidth
+    return DecodeCalculation(
+        byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"), weights=exact(byte / bandwidth, "s"),
+        tokens=exact(tokens), request=exact(request / bandwidth, "s"), batch=exact(batch),
+        caches=exact(batch * request / bandwidth, "s"), bound=exact(bound, "s"), measured=exact(many.tpot_s, "s"),
+        added=exact((many.tpot_s - few.tpot_s) / (many.batch - few.batch), "s"), balance=exact(round(byte / request)),
+        ridge=exact(round(byte / bandwidth * served.peak(few.device, "fp8") / flop)),
+        fit=exact((served.memory[few.device] - byte) // request),
+    )  # fmt: skip
+
+
+def _bits(served: Served) -> FewerBits:
+    both, gains = bit_pairs(served), product_gains(served, STEP_TOKENS)
+    if both.empty:
+        return missing(FewerBits)
+    row: Any = both.iloc[0]
+    eight, four = decoder(row), decoder_of(EXAMPLE, FOUR)
+    assert four is not None
+    ends = [both[both.plan_gpus == gpus] for gpus in (both.plan_gpus.min(), both.plan_gpus.max())]
+    medians = [(exact(int(part.plan_gpus.iloc[0])), median_of(part.gain, counted="servers")) for part in ends]
+    return FewerBits(
+        Name(" and ".join(sorted({short_name(device) for device in both.device}))),
+        exact(eight.weight_byte / four.weight_byte), *medians[0], *medians[1], exact(STEP_TOKENS),
+        *extremes(gains.fp8), exact(FORMAT_BITS["bf16"] / FORMAT_BITS[FOUR]), *extremes(gains.fp4),
+    )  # fmt: skip
+
+
+def _kernels(served: Served) -> TimedKernels:
+    half, attention = halves(served), decode_attention(served)
+    if half.empty or attention.empty:
+        return missing(TimedKernels)
+    base = matching(half, precision="bf16").set_index("device").dropna()
+    small, large = (
+        matching(attention, size=size).groupby("gpu").bandwidth_share.median() for size in (SIZES[0], SIZES[2])
+    )
+    fastest = highest(attention, "bandwidth_share")
+    is_beyond = fastest.bandwidth_share > 1
+    return TimedKernels(
+        *_tokens(base.tokens), *_tokens(base.roof_tokens), *extremes(large, "%"), extremes(small, "%")[1],
+        exact(fastest.bandwidth_share if is_beyond else None, name=fastest.gpu if is_beyond else ""),
+        exact(fastest.cache_byte if is_beyond else None, "B"),
+    )  # fmt: skip
+
+
+def _tokens(values: "pd.Series[float]") -> tuple[Value, Value]:
+    low, high = extremes(values)
+    return exact(low.number and int(low.number), name=low.name), exact(high.number and int(high.number), name=high.name)
+
+
+def _experts(served: Served) -> ReadExperts:
+    times, both = layer_times(served).to_dict(), pairs(served)
+    device = both.device.iloc[0] if len(both) else None
+    first, many, more = (times.get((device, tokens)) for tokens in (1, MANY, 4 * MANY))
+    if first is None or many is None or more is None:
+        return missing(ReadExperts)
+    eight, met = (round(distinct_experts(tokens, COUNT, ACTIVE)) for tokens in (8, MANY))
+    return ReadExperts(
+        exact(COUNT), exact(ACTIVE), exact(eight), exact(MANY), exact(met), Name(short_name(str(device))),
+        exact(many / first), exact(4 * MANY), exact(more / many),
+    )  # fmt: skip
+
+
+def _parts(served: Served) -> TokenParts:
+    rows, every = explained(served), taken_apart(served)
+    first, last = (rows[rows.plan_gpus == gpus] for gpus in (1, GROUP))
+    return TokenParts(
+        servers=count_of(len(rows), "servers"), models=count_of(rows.model.nunique(), "kinds"),
+        left_out=count_of((every.left_out != "").sum(), "servers"), faster=count_of(every.is_beaten.sum(), "servers"),
+        share=median_of(rows.share, "%", "servers"), first=median_of(first.share, "%", "servers"),
+        last_gpus=exact(GROUP if len(last) else None), last=median_of(last.share, "%", "servers"),
+        communication=median_of(last.communication_s / last.tpot_s, "%", "servers"),
+        divided=_divided(served), prompts=_prompts(served),
+    )  # fmt: skip
+
+
+def _divided(served: Served) -> DividedToken:
+    answers = of_lengths(example(served), has_long_answers=True)
+    answers = answers[answers.batch == answers.batch.min()]
+    if answers.plan_gpus.nunique() < 2:
+        return missing(DividedToken)
+    alone, shared = answers.iloc[0], answers.iloc[-1]
+    layers = len(decoder(alone).layers)
+    product_s = matching(served.products, device=alone.device, weights=alone.weights).latency_s.min()
+    attention_s = matching(served.attention, device=alone.device, phase="decode").latency_s.min()
+    return DividedToken(
+        exact(alone.bound_s / shared.bound_s), exact(alone.tpot_s / shared.tpot_s), exact(shared.weights_s, "s"),
+        exact(product_s, "s"), exact(attention_s, "s"), exact(layers * (PRODUCTS * product_s + attention_s), "s"),
+        exact(shared.tpot_s, "s"),
+    )  # fmt: skip
+
+
+def _prompts(served: Served) -> OthersPrompts:
+    prompts, answers = (single(served, has_long_answers).set_index("batch") for has_long_answers in (False, True))
+    common = prompts.index.intersection(answers.index)
+    if common.empty or prompts.equals(answers):
+        return missing(OthersPrompts)
+    read, answered = (rows.loc[[common.max()]].iloc[0] for rows in (prompts, answers))
+    bytes_of = [row.weights_s + row.cache_s for row in (read, answered)]
+    return OthersPrompts(
+        exact(round(read.input_tokens / read.output_tokens)), exact(int(common.max())),
+        exact(read.tpot_s / answered.tpot_s), exact(bytes_of[0] / bytes_of[1]),
+    )  # fmt: skip
+
+
+def _curve(served: Served) -> OperatorCurve:
+    rows = operator_rows(served)
+    if rows.empty:
+        return missing(OperatorCurve)
+    rows = rows[rows.plan_gpus == rows.plan_gpus.max()]
+    few, many = rows.iloc[0], rows.iloc[-1]
+    return OperatorCurve(
+        exact(int(few.plan_gpus)), exact(int(few.batch)), exact(int(many.batch)), exact(many.per_gpu / few.per_gpu),
+        exact(many.tpot_s / few.tpot_s),
+    )  # fmt: skip
+
+
+def _problems(served: Served) -> TokenProblems:
+    rows = single(served)
+    if len(rows) < 2:
+        return missing(TokenProblems)
+    byte, request, _ = paper_step(served)
+    few, many = rows.iloc[0], rows.iloc[-1]
+    bound, longer = ((byte + times * many.batch * request) / served.bandwidth(many.device) for times in (1, 2))
+    return TokenProblems(exact(longer, "s"), exact(longer / bound), exact(few.tpot_s / few.bound_s))

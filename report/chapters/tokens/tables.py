@@ -1,0 +1,56 @@
+"""The tables of the chapter on timed."""
+
+import pandas as pd
+
+from report import display
+from report.chapters.tokens import timed
+from report.markdown import escape, percent, si
+from report.markdown_table import NONE, known, markdown_table
+from report.paper import Paper
+from report.paper.chips import short_name
+
+
+@display.table
+def servers(paper: Paper) -> str:
+    """List models, GPUs and engines with the time of a token and the share that bytes and FLOP explain."""
+    rows = display.required(timed.explained(paper.served))
+    lines = [
+        (
+            escape(str(model).partition("/")[2]), str(weights), escape(short_name(str(device))),
+            timed.ENGINES[str(engine)], _range(part.plan_gpus), _range(part.batch), len(part),
+            si(part.tpot_s.min(), "s", 2), si(part.tpot_s.max(), "s", 2), percent(part.share.median()),
+        )
+        for (model, weights, device, engine), part in rows.groupby(["model", "weights", "device", "engine"])
+    ]  # fmt: skip
+    header = "Model | Weights | GPU | Engine | GPUs > | Requests > | Servers > | Fastest > | Slowest > | Explained >"
+    return markdown_table(header, lines)
+
+
+def _range(numbers: "pd.Series[float]") -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low}" if low == high else f"{low}–{high}"
+
+
+@display.table
+def kernels(paper: Paper) -> str:
+    """List for each GPU the tokens for half of the peak, and medians of decode attention's share of the bandwidth."""
+    half = display.required(timed.halves(paper.served))
+    attention = display.required(timed.decode_attention(paper.served))
+    reached = half.pivot(index="device", columns="precision", values="tokens")
+    best = half.pivot(index="device", columns="precision", values="share")
+    shares = attention.groupby(["gpu", "size"]).bandwidth_share.median().unstack()
+    precisions = [each for each in timed.NATIVE if each in reached]
+    lines = [
+        (
+            escape(device),
+            *(
+                NONE if best[each].get(device) != best[each].get(device) else
+                f"{known(reached[each].get(device), '{:.0f}'.format)} ({percent(best[each][device])})"
+                for each in precisions
+            ),
+            *(known(shares[size].get(device), percent) for size in timed.SIZES if size in shares),
+        )
+        for device in sorted({*reached.index, *shares.index})
+    ]  # fmt: skip
+    sizes = [f"{size} >" for size in timed.SIZES if size in shares]
+    return markdown_table(" | ".join(["GPU", *(f"{each} >" for each in precisions), *sizes]), lines)
