@@ -16,11 +16,14 @@ from typing import Any
 from measure.domain import records, trace_records, workload_records
 from measure.domain.schema import MOST, TABLES, Column
 from measure.predicting import records as predictions
+from measure.published import kernels
 from measure.published import records as published_records
 from report import facts
 
 # The order of the tables, whichever module was imported first
-MODULES = [module.__name__ for module in (records, workload_records, trace_records, predictions, published_records)]
+MODULES = [
+    module.__name__ for module in (records, workload_records, trace_records, predictions, published_records, kernels)
+]
 TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}
 FRICTIONLESS_TYPES = {str: "string", int: "integer", float: "number", Decimal: "number"}
 DESCRIPTOR = "datapackage.json"
@@ -36,7 +39,7 @@ such as a median or a rate. The columns of a table's key identify a row.
 0 to 1e18. Readers refuse all other values, and nothing is written that readers would refuse. The unit 1 is that of
 counts, ratios and ordinals. `python -m measure add-machine` and `python -m report check` refuse a torn table as well.
 
-`python -m report.dictionary` writes this file from the records in `measure/cache/` and `measure/published/records.py`.
+`python -m report.dictionary` writes this file from the records in `measure/domain/` and `measure/published/`.
 """
 
 BY_HAND = """

@@ -102,7 +102,7 @@ class PostNormBlock(nn.Module):
         return self.perceptron_norm(tokens + self.perceptron(tokens))
 
 
-class Decoder(nn.Module):
+class DecoderNetwork(nn.Module):
     """Score the next token, (batch, vocabulary), from the last position alone, also in training."""
 
     def __init__(self, task: LanguageTask, norm: Callable[[], nn.Module], blocks: list[PreNormBlock]) -> None:
@@ -125,7 +125,7 @@ class Decoder(nn.Module):
         return self.head(self.norm(hidden[:, -1]))
 
 
-class Gpt2(Decoder):
+class Gpt2(DecoderNetwork):
     def __init__(self, task: LanguageTask) -> None:
         size, norm = task.size, partial(nn.LayerNorm, task.size.width)
         blocks = [PreNormBlock(size, norm, perceptron(size, "tanh"), has_bias=True) for _ in range(size.depth)]
@@ -134,7 +134,7 @@ class Gpt2(Decoder):
         self.register_buffer("_read", torch.arange(task.positions)[-task.read :], persistent=False)
 
 
-class Llama(Decoder):
+class Llama(DecoderNetwork):
     def __init__(self, task: LanguageTask) -> None:
         size, norm = task.size, partial(nn.RMSNorm, task.size.width, 1e-5)
         blocks = [PreNormBlock(size, norm, GatedPerceptron(size), has_bias=False) for _ in range(size.depth)]
