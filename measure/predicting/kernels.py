@@ -1,0 +1,368 @@
+"""A model of the times of a language model's kernels: products, attention, experts, and collectives of several GPUs.
+
+A time is the root of a sum of squares. Each term is a power law of the kernel's sizes, at the roof of its chip, times a
+coefficient that is not negative: a time never falls as a size grows. ``docs/prediction.md`` lists the terms. The logarithm
+of a coefficient is a sum over levels, as in ``measure/predicting/model.py``: all kernels of a kind, one kernel, one
+kernel on a class of chips, and one source's timings of it on one device, which no prediction uses.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from measure.cache.project import read_both
+from measure.domain.chips import SIXTEEN_BITS, datasheet_roof, fold_name, rows_by_name
+from measure.predicting.model import Effects, Level, fit_levels
+from measure.predicting.prediction_terms import Numbers
+from measure.predicting.records import POOL
+from measure.published.aside import read_kernels
+from measure.published.records import Chip
+from measure.serving import kernels as counts
+from measure.serving.formats import FORMATS, INPUT_BIT
+
+US = 1e-6
+BYTE = 8  # bits
+KERNEL, CLASS, SERIES = "kernel", "class", "series"
+LEVELS = POOL, KERNEL, CLASS
+# Spreads of the logarithm of a squared coefficient, of all terms of a label together and of each
+SPREADS = {POOL: (1.0, 1.0), KERNEL: (0.5, 0.5), CLASS: (0.3, 0.5), SERIES: (0.1, 0.05)}
+PRODUCTS, PREFILL, DECODE, LATENT_PREFILL, LATENT_DECODE, EXPERTS, COLLECTIVES = KINDS = (
+    "products", "prefill attention", "decode attention", "latent prefill", "latent decode", "experts", "collectives",
+)  # fmt: skip
+LINK_BYTE_PER_S = 100e9  # of a collective's term; its coefficients tell the link of a class of chips
+SPLIT = " | "  # between the parts of a label: engine, kernel, formats
+MOST, SEED = 100, 66  # rows of a series that a fit takes, drawn by the seed
+BITS = {name: form.bit for name, form in FORMATS.items()}
+LATENT = {"rank": 512, "rotary": 64, "plain": 128, "value": 128}  # of DeepSeek-V3, which was timed
+COLLECTIVE_NAMES = {"alltoall": counts.ALL_TO_ALL}
+TILE = 64  # rows of a product that an expert's kernel computes at least
+Columns = Mapping[str, Numbers]  # sizes ``(rows,)``; ``flop_per_s`` and ``byte_per_s`` are the chip's
+
+
+def ramp(time_s: Numbers) -> Numbers:
+    """Return a power law halfway between a microsecond and a time (s): of work that fills a chip in part."""
+    found: Numbers = np.sqrt(time_s * US)
+    return found
+
+
+def product_terms(of: Columns) -> dict[str, Numbers]:
+    """Return the terms (s) of products (m, k) times (k, n); ``weight_bit`` and ``input_bit`` are of a number."""
+    m, n, k = of["m"], of["n"], of["k"]
+    flop_s = 2 * m * n * k / of["flop_per_s"]
+    weight_s = n * k * of["weight_bit"] / BYTE / of["byte_per_s"]
+    input_s = m * k * of["input_bit"] / BYTE / of["byte_per_s"]
+    output_s = m * n * counts.ACTIVATION.bit / BYTE / of["byte_per_s"]
+    return {
+        "start": US + 0 * m,
+        "arithmetic": flop_s,
+        "weights": weight_s,
+        "inputs": input_s,
+        "outputs": output_s,
+        "arithmetic ramp": ramp(flop_s),
+        "memory ramp": ramp(weight_s + input_s + output_s),
+        "inner size": k / 1000 * US,
+        "inner size ramp": ramp(k / 1000 * US),
+        "edges": ramp(m * k / 1e6 * US) + ramp(n * k / 1e6 * US),
+    }
+
+
+def attention_terms(of: Columns) -> dict[str, Numbers]:
+    """Return the terms (s) of attention: of its ``flop``, the bytes it moves, and the sizes of its parts.
+
+    ``seen`` tokens are those that the last new token attends to; a ``group`` of heads shares keys and values.
+    """
+    flop_s, cache_s = of["flop"] / of["flop_per_s"], of["cache_byte"] / of["byte_per_s"]
+    io_s = of["activation_byte"] / of["byte_per_s"]
+    return {
+        "start": US + 0 * flop_s,
+        "arithmetic": flop_s,
+        "cache": cache_s,
+        "inputs": io_s,
+        "arithmetic ramp": ramp(flop_s),
+        "memory ramp": ramp(cache_s + io_s),
+        "context": of["seen"] / 1000 * US,
+        "context ramp": ramp(of["seen"] / 1000 * US),
+        "requests": of["requests"] / 100 * US,
+        "heads in a group": of["group"] / 10 * US,
+        "head size": of["head_size"] / 100 * US,
+    }
+
+
+def expert_terms(of: Columns) -> dict[str, Numbers]:
+    """Return the terms (s) of a GPU's experts: ``rows`` of all its experts together, ``distinct`` ones with tokens."""
+    width = of["matrices"] * of["hidden"] * of["inner"]
+    flop_s = 2 * of["rows"] * width / of["flop_per_s"]
+    weight_s = of["distinct"] * width * of["weight_bit"] / BYTE / of["byte_per_s"]
+    padded = of["distinct"] * TILE + of["rows"]
+    io_s = of["activation_byte"] / of["byte_per_s"]
+    return {
+        "start": US + 0 * flop_s,
+        "arithmetic": flop_s,
+        "weights": weight_s,
+        "inputs": io_s,
+        "tiles": 2 * padded * width / of["flop_per_s"],
+        "arithmetic ramp": ramp(flop_s),
+        "memory ramp": ramp(weight_s + io_s),
+        "experts": of["distinct"] / 10 * US,
+        "inner size": (of["hidden"] + of["inner"]) / 1000 * US,
+    }
+
+
+def collective_terms(of: Columns) -> dict[str, Numbers]:
+    """Return the terms (s) of a collective: a start, one for each GPU, and the bytes that each GPU sends."""
+    sent_s = of["sent_byte"] / LINK_BYTE_PER_S
+    return {
+        "start": 10 * US + 0 * sent_s,
+        "GPUs": of["gpus"] * US,
+        "link": sent_s,
+        "link ramp": ramp(sent_s),
+    }
+
+
+TERMS: dict[str, Callable[[Columns], dict[str, Numbers]]] = {
+    PRODUCTS: product_terms, PREFILL: attention_terms, DECODE: attention_terms, LATENT_PREFILL: attention_terms,
+    LATENT_DECODE: attention_terms, EXPERTS: expert_terms, COLLECTIVES: collective_terms,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ServedChip:
+    """A chip as its datasheet describes it: peaks (FLOP/s) by precision, bandwidth, memory (B), power (W) and class.
+
+    A class shares its sort of memory and the fewest bits that its units multiply: HBM and fp8 are Hopper's.
+    """
+
+    name: str
+    flop_per_s: Mapping[str, float]
+    byte_per_s: float
+    memory_byte: float | None
+    power_w: float | None
+    chip_class: str
+
+
+def served_chips(data: Path) -> dict[str, ServedChip]:
+    """Return the GPUs of ``chips.csv`` with units for 16 bits, each under all its folded names."""
+    found = {}
+    for name, rows in rows_by_name(read_both(Chip, data)).items():
+        roof = datasheet_roof(rows)
+        if rows[0].chip_kind != "gpu" or roof.byte_per_s is None or not set(SIXTEEN_BITS) & set(roof.flop_per_s):
+            continue
+        rates = {str(each): float(rate) for each, rate in roof.flop_per_s.items()}
+        either = max(rates[each] for each in SIXTEEN_BITS if each in rates)
+        rates = dict.fromkeys(SIXTEEN_BITS, either) | rates
+        memory = "HBM" if (rows[0].memory_type or "").startswith("HBM") else "GDDR"
+        fewest = next((each for each in ("fp4", "fp8") if each in rates), "16 bits")
+        sizes = [max((getattr(row, name) or 0 for row in rows), default=0) or None for name in ("memory_byte", "power_w")]
+        found[name] = ServedChip(rows[0].chip, rates, float(roof.byte_per_s), sizes[0], sizes[1], f"{memory}, {fewest}")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class KernelModel:
+    """The coefficients of kernels: effects of ``LEVELS`` on the squares of all coefficients, by kind."""
+
+    effects: Mapping[str, Effects]
+
+    def times(self, kind: str, of: Columns, engine: str, formats: str, chip_class: str) -> Numbers:
+        """Return the times (s) ``(rows,)`` of kernels of an engine with some formats on a class of chips.
+
+        An engine chooses among its kernels: the time is that of the quickest. If no kernel of the engine was timed with
+        these formats on such chips, it is that of such kernels on other chips, then of other engines' kernels.
+        """
+        squares = matrix(TERMS[kind](of)) ** 2
+        found: Numbers = np.sqrt((squares @ self.candidates(kind, engine, formats, chip_class).T).min(axis=1))
+        return found
+
+    def candidates(self, kind: str, engine: str, formats: str, chip_class: str) -> Numbers:
+        """Return the squared coefficients ``(kernels, terms)`` of the kernels that an engine chooses from."""
+        effects = self.effects[kind]
+        timed = {label for level, label in effects if level == CLASS}
+        kernels = [label for level, label in effects if level == KERNEL and label.rpartition(SPLIT)[2] == formats]
+        own = [label for label in kernels if label.startswith(f"{engine}{SPLIT}")]
+        for labels in (own, kernels):
+            if here := [label for label in labels if f"{chip_class}{SPLIT}{label}" in timed]:
+                return np.exp([self._logs(kind, label, chip_class) for label in here])
+        return np.exp([self._logs(kind, label, chip_class) for label in own or kernels or [""]])
+
+    def _logs(self, kind: str, kernel: str, chip_class: str) -> Numbers:
+        effects = self.effects[kind]
+        found: Numbers = effects[POOL, ""] + sum(
+            effects[level, label]
+            for level, label in ((KERNEL, kernel), (CLASS, f"{chip_class}{SPLIT}{kernel}"))
+            if (level, label) in effects
+        )
+        return found
+
+    def of_rows(self, kind: str, rows: pd.DataFrame) -> Numbers:
+        """Return the times (s) of timed rows by the coefficients of their own kernels."""
+        labels = list(zip(rows.kernel, rows.chip_class, strict=True))
+        logs = {label: self._logs(kind, *label) for label in set(labels)}
+        squares = matrix(TERMS[kind](columns(rows))) ** 2
+        found: Numbers = np.sqrt((squares * np.exp([logs[label] for label in labels])).sum(axis=1))
+        return found
+
+
+def matrix(terms: Mapping[str, Numbers]) -> Numbers:
+    return np.column_stack(list(terms.values()))
+
+
+def columns(rows: pd.DataFrame) -> dict[str, Numbers]:
+    """Return the numbers of rows as a kind's function of terms takes them."""
+    return {str(name): rows[name].to_numpy(float) for name in rows.select_dtypes("number")}
+
+
+def fit_kernels(kind: str, rows: pd.DataFrame, first: Effects | None = None) -> Effects:
+    """Fit the coefficients of a kind to timed rows; each series counts as the square root of its rows.
+
+    Times and terms are squared, so that ``fit_levels`` sees a sum of terms.
+    """
+    squares = matrix(TERMS[kind](columns(rows))) ** 2
+    weights = rows.groupby("series").latency_s.transform("size").to_numpy(float) ** -0.5
+    labels = {POOL: [""] * len(rows), KERNEL: rows.kernel, CLASS: rows.chip_class + SPLIT + rows.kernel}
+    labels[SERIES] = rows.series
+    levels = [Level(name, list(of_rows), *SPREADS[name]) for name, of_rows in labels.items()]
+    times, none = rows.latency_s.to_numpy(float) ** 2, np.zeros(len(rows))
+    return fit_levels(squares, none, times, levels, weights / weights.mean(), np.ones(squares.shape[1]), first)
+
+
+def sampled(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return at most ``MOST`` rows of each series, drawn at random: more change no coefficient by much."""
+    order = np.random.default_rng(SEED).permutation(len(rows))
+    return rows.iloc[np.sort(order[rows.iloc[order].groupby("series").cumcount().to_numpy() < MOST])]
+
+
+def check_kernels(kind: str, rows: pd.DataFrame, effects: Effects) -> pd.DataFrame:
+    """Return all rows with ``ratio``: the time over its prediction by the fit without the row's device."""
+    parts = []
+    for device, own in rows.groupby("device", sort=True):
+        without = fit_kernels(kind, sampled(rows[rows.device != device]), effects)
+        parts.append(own.assign(ratio=own.latency_s / KernelModel({kind: without}).of_rows(kind, own)))
+    return pd.concat(parts)
+
+
+def read_rows(data: Path) -> dict[str, pd.DataFrame]:
+    """Return the published kernels that a fit may see, by kind. Raises UserError for an invalid row."""
+    return {kind: rows for kind, rows in ((kind, make(data)) for kind, make in FRAMES.items()) if len(rows)}
+
+
+def _frame(data: Path, name: str, kernel: Callable[[Any], str], is_wanted: Callable[[Any], bool] = bool) -> pd.DataFrame:
+    """Return a table's wanted rows on GPUs with a roof at their precision."""
+    chips, found = served_chips(data), []
+    for row in read_kernels(data, name):
+        chip = chips.get(fold_name(row.device))
+        rate = chip.flop_per_s.get(row.precision) if chip else None
+        if chip is None or (rate is None and name != "collectives") or not is_wanted(row):
+            continue
+        label = SPLIT.join((row.engine, row.kernel, kernel(row)))
+        own = {"kernel": label, "chip_class": chip.chip_class, "series": f"{chip.name}{SPLIT}{label}"}
+        found.append(vars(row) | own | {"device": chip.name, "flop_per_s": rate, "byte_per_s": chip.byte_per_s})
+    return pd.DataFrame(found)
+
+
+def _products(data: Path) -> pd.DataFrame:
+    rows = _frame(data, "products", lambda row: product_formats(row.precision, row.weights))
+    if len(rows):
+        rows["weight_bit"], rows["input_bit"] = rows.weights.map(BITS), rows.precision.map(INPUT_BIT)
+    return rows
+
+
+def product_formats(precision: str, weights: str) -> str:
+    """Return the formats of a product or of experts, as kernels' labels end: multiplicands, and stored weights."""
+    same = {"fp16": "bf16"}
+    return f"{same.get(precision, precision)} x {same.get(weights, weights)}"
+
+
+def attention_formats(precision: str, cache: str) -> str:
+    """Return the formats of attention, as kernels' labels end: queries, and the cache."""
+    return f"{precision} to {cache}"
+
+
+def _attention(phase: str) -> Callable[[Path], pd.DataFrame]:
+    def frame(data: Path) -> pd.DataFrame:
+        rows = _frame(
+            data, "attention", lambda row: attention_formats(row.precision, row.cache), lambda row: row.phase == phase
+        )
+        works = [
+            counts.attention(
+                row.batch, row.tokens, row.cached_tokens, row.heads, row.kv_heads, row.head_size, FORMATS[row.cache],
+                None if np.isnan(row.window) else int(row.window),
+            )
+            for row in rows.itertuples()
+        ]  # fmt: skip
+        return _with_work(rows, works)
+
+    return frame
+
+
+def _latent(phase: str) -> Callable[[Path], pd.DataFrame]:
+    def frame(data: Path) -> pd.DataFrame:
+        rows = _frame(
+            data, "latent_attention", lambda row: attention_formats(row.precision, row.cache),
+            lambda row: (row.phase, row.scope) == (phase, "attention"),
+        )  # fmt: skip
+        works = [
+            counts.latent_attention(
+                row.batch, row.tokens, row.cached_tokens, row.heads, **LATENT, cache=FORMATS[row.cache],
+                is_absorbed=phase == "decode",
+            )
+            for row in rows.itertuples()
+        ]  # fmt: skip
+        return _with_work(rows.assign(kv_heads=1, head_size=LATENT["rank"] + LATENT["rotary"]), works)
+
+    return frame
+
+
+def _with_work(rows: pd.DataFrame, works: list[counts.KernelWork]) -> pd.DataFrame:
+    if rows.empty:
+        return rows
+    seen = (rows.cached_tokens + rows.tokens).clip(upper=rows.get("window", pd.Series(np.inf, rows.index)).fillna(np.inf))
+    found = {name: [getattr(work, name) for work in works] for name in ("flop", "cache_byte", "activation_byte")}
+    return rows.assign(**found, seen=seen, requests=rows.batch, group=rows.heads / rows.kv_heads)
+
+
+def _experts(data: Path) -> pd.DataFrame:
+    rows = _frame(data, "experts", lambda row: product_formats(row.precision, row.weights))
+    if rows.empty:
+        return rows
+    routing = rows[["tokens", "experts", "top_k", "distribution"]].itertuples(index=False)
+    distinct = np.array([met_experts(*map(int, each[:3]), each[3]) for each in routing]) / rows.expert_parallel
+    routed, inner = rows.tokens * rows.top_k / rows.expert_parallel, rows.inner / rows.tensor_parallel
+    wide = (rows.matrices - 1) * inner
+    inputs = (rows.hidden + inner) * rows.precision.map(INPUT_BIT)
+    outputs = (rows.hidden + 2 * wide - inner) * counts.ACTIVATION.bit
+    return rows.assign(
+        rows=routed, inner=inner, distinct=distinct, weight_bit=rows.weights.map(BITS),
+        activation_byte=routed * (inputs + outputs) / BYTE,
+    )  # fmt: skip
+
+
+@cache
+def met_experts(tokens: int, count: int, active: int, distribution: str) -> float:
+    """Return how many experts some token meets by a table's distribution: spread evenly, or by a power law."""
+    if distribution == "balanced":
+        return float(min(count, tokens * active))
+    law = counts.power_law_tokens(tokens, count, active, float(distribution.rpartition("_")[2]))
+    return float(sum(each > 0 for each in law))
+
+
+def _collectives(data: Path) -> pd.DataFrame:
+    rows = _frame(data, "collectives", lambda row: COLLECTIVE_NAMES.get(row.collective, row.collective))
+    if rows.empty:
+        return rows
+    names = rows.kernel.str.rpartition(SPLIT)[2]
+    sent = [
+        counts.collective(name, byte, gpus).sent_byte
+        for name, byte, gpus in zip(names, rows.message_byte, rows.gpus, strict=True)
+    ]
+    return rows.assign(sent_byte=sent)
+
+
+FRAMES: dict[str, Callable[[Path], pd.DataFrame]] = {
+    PRODUCTS: _products, PREFILL: _attention("prefill"), DECODE: _attention("decode"),
+    LATENT_PREFILL: _latent("prefill"), LATENT_DECODE: _latent("decode"), EXPERTS: _experts, COLLECTIVES: _collectives,
+}  # fmt: skip
