@@ -17,12 +17,15 @@ from typing import Any
 import pandas as pd
 from extracting.choice import newest, on_lattice
 from extracting.tables import EXTRACTS, Extract
+from extracting.whole_servers import servers
 
 from measure.cache import table
 from measure.domain.schema import TABLES, file_of
 from measure.errors import UserError
+from measure.published.servers import PublishedServer
 
 DATA_IN_PACKAGE = Path("aiconfigurator_core", "systems", "data")
+SERVERS = Path("aiconfigurator_core", "systems", "silicon_sample.csv")
 END = "_perf.parquet"
 DIGITS = 6  # significant ones of a time
 OLDER, SPARED, REPEATED = "of an older version of the engine", "between the chosen sizes", "repeats the key of a row"
@@ -52,7 +55,8 @@ def read(path: Path) -> pd.DataFrame:
 
 def chosen(rows: pd.DataFrame, extract: Extract) -> pd.Series:
     """Mark the rows on the lattice of sizes, and those that are kept in any case."""
-    return on_lattice(rows, extract.stratum, extract.steps, extract.one_of) | extract.always(rows)
+    one_of = extract.one_of_powered if rows.has_power.any() else extract.one_of
+    return on_lattice(rows, extract.stratum, extract.steps, one_of) | extract.always(rows)
 
 
 def gather(extract: Extract, frames: Iterator[tuple[str, pd.DataFrame]]) -> tuple[pd.DataFrame, Counter[str]]:
@@ -64,6 +68,8 @@ def gather(extract: Extract, frames: Iterator[tuple[str, pd.DataFrame]]) -> tupl
         rows = rows[rows.refused == ""].drop(columns="refused")
         sizes.append(rows.groupby(group, sort=False).size().rename("rows").reset_index())
         kept.append(rows[chosen(rows, extract)])
+    if not sizes:
+        raise UserError(f"the package has no table of {' or '.join(extract.files)}; name the folder of the whole wheel")
     versions = pd.concat(sizes).groupby(group, sort=False, as_index=False).sum()
     recent = newest(versions, extract.group)
     rows = pd.concat(kept, ignore_index=True).merge(recent[group])
@@ -75,7 +81,7 @@ def gather(extract: Extract, frames: Iterator[tuple[str, pd.DataFrame]]) -> tupl
 def records(rows: pd.DataFrame, record: type[Any]) -> tuple[list[Any], int]:
     """Return the rows as records, sorted, each key once; and the number of repeated keys."""
     facts = TABLES[record]
-    rows = rows.reindex(columns=list(facts.columns)).sort_values([*facts.key, "latency_s"], kind="stable")
+    rows = rows.reindex(columns=list(facts.columns)).sort_values([*facts.key], kind="stable")
     first = rows.drop_duplicates([*facts.key])
     found = []
     for cells in first.astype(object).where(first.notna(), None).itertuples(index=False):
@@ -87,6 +93,16 @@ def records(rows: pd.DataFrame, record: type[Any]) -> tuple[list[Any], int]:
     return found, len(rows) - len(first)
 
 
+def write(data: Path, record: type[Any], rows: pd.DataFrame, reasons: Counter[str]) -> None:
+    """Write a table, and print how many rows it has and why others are left out."""
+    found, reasons[REPEATED] = records(rows, record)
+    table.write(file_of(record, data), record, found)
+    print(f"{TABLES[record].path}: {len(found) + sum(reasons.values()):,} rows read, {len(found):,} written")
+    for reason, count in reasons.most_common():
+        if count:
+            print(f"  {count:,} {reason}")
+
+
 def main(words: Sequence[str]) -> int:
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("package", type=Path, metavar="WHEEL_FOLDER")
@@ -96,13 +112,12 @@ def main(words: Sequence[str]) -> int:
         files = files_in(arguments.package)
         for record, extract in EXTRACTS.items():
             own = [path for path in files if path.name.removesuffix(END) in extract.files]
-            frames = ((path.name.removesuffix(END), read(path)) for path in own)
-            rows, reasons = gather(extract, frames)
-            found, reasons[REPEATED] = records(rows, record)
-            table.write(file_of(record, arguments.data), record, found)
-            read_rows = len(found) + sum(reasons.values())
-            print(f"{TABLES[record].path}: {read_rows:,} rows read, {len(found):,} written")
-            print(*(f"  {count:,} {reason}" for reason, count in reasons.most_common() if count), sep="\n")
+            write(arguments.data, record, *gather(extract, ((path.name.removesuffix(END), read(path)) for path in own)))
+        sample = pd.read_csv(arguments.package / SERVERS, keep_default_na=False, na_values=[""])
+        write(arguments.data, PublishedServer, servers(sample), Counter())
+        used = {name for extract in EXTRACTS.values() for name in extract.files}
+        others = Counter(path.name.removesuffix(END) for path in files if path.name.removesuffix(END) not in used)
+        print("Without a place here:", ", ".join(f"{name} ({count} files)" for name, count in sorted(others.items())))
     except UserError as problem:
         print(problem, file=sys.stderr)
         return 2

@@ -23,8 +23,8 @@ def trees() -> dict[str, ast.Module]:
 
 
 SHARED = (
-    "measure.cache", "measure.domain", "measure.errors", "measure.predicting", "measure.published.kernels",
-    "measure.published.records",
+    "measure.cache", "measure.domain", "measure.errors", "measure.predicting", "measure.published.aside",
+    "measure.published.kernels", "measure.published.records", "measure.published.servers",
 )  # fmt: skip
 """What ``report`` may import of ``measure``."""
 

@@ -27,8 +27,8 @@ def on_lattice(rows: pd.DataFrame, stratum: Sequence[str], steps: Mapping[str, f
     """Mark one row in each cell of a lattice of sizes, and of the cells one of so many, evenly spread.
 
     ``steps``: the width of a cell by column, in powers of two. Of the rows in a cell the one nearest its centre stays.
-    A cell stays if the sum of its places, weighted by 1, 2, 4 and so on, is a multiple of ``one_of``: in each column and
-    each plane all places occur equally often if ``one_of`` is odd.
+    A cell stays if the sum of its places, weighted by 1, 2, 4 and so on, is a multiple of ``one_of``. Where that is
+    odd, all places of a column occur equally often.
     """
     places, distance, total = [], np.zeros(len(rows)), np.zeros(len(rows), int)
     for weight, (name, step) in enumerate(steps.items()):

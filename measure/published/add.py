@@ -20,10 +20,14 @@ from measure.domain.schema import TABLES, file_of
 from measure.domain.values import latency, si
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.errors import UserError, quote
-from measure.published import loose_csv, records
+from measure.published import kernel_limits, loose_csv, records
+from measure.published.aside import KERNELS
 from measure.published.records import Chip, PublishedCount, PublishedKind, PublishedTiming
+from measure.published.servers import PublishedServer
 
-RECORDS: tuple[type[Any], ...] = (PublishedTiming, records.PublishedBandwidth, records.PublishedProduct)
+RECORDS: tuple[type[Any], ...] = (
+    PublishedTiming, records.PublishedBandwidth, records.PublishedProduct, *KERNELS.values(), PublishedServer
+)  # fmt: skip
 Rows = list[tuple[int, Any]]  # each with its line
 
 # The greatest rate over the datasheet's: convolutions with fewer multiplications than are counted, and clocks above the
@@ -97,7 +101,8 @@ class Limits:
     """The roofs of the chips, and the counts of the models that others timed."""
 
     def __init__(self, data: Path, chips: Iterable[Chip]) -> None:
-        self._chips = rows_by_name(chips)
+        self._chips = rows_by_name(chips := list(chips))
+        self._largest_cache_byte = max((chip.cache_byte or 0 for chip in chips), default=0)
         counts = table.read(file_of(PublishedCount, data), PublishedCount)
         self._counts = {(row.model, row.input_size): row for row in counts if row.status == "ok"}
         self._calls: Counter[tuple[str, int | None, str]] = Counter()
@@ -110,6 +115,8 @@ class Limits:
         if not chip:
             return "", ""
         roof, most = datasheet_roof(chip), ABOVE_BASE_CLOCK if chip[0].chip_kind == "cpu" else ABOVE_ROOF
+        if isinstance(row, tuple(kernel_limits.LEAST)):
+            return kernel_limits.problem(row, roof, self._largest_cache_byte)
         if isinstance(row, PublishedTiming):
             return "latency_s", _contradiction(row) or self._timing_problem(row, roof, most)
         if isinstance(row, records.PublishedBandwidth):

@@ -54,7 +54,8 @@ def add_verbs(verbs: Verbs) -> None:
 
 def _add_published(verbs: Verbs) -> None:
     flags = add_verb(verbs, "add-published", add_published)
-    text = f"the table, with the columns of {' or '.join(TABLES[each].name for each in add.RECORDS)}"
+    paths = [TABLES[each].path.removeprefix("published/") for each in add.RECORDS]
+    text = f"the table, with the columns of {', '.join(paths[:-1])} or {paths[-1]}"
     flags.add_argument("file", metavar="FILE", help=text)
     flags.add_argument("--replace", action="store_true", help="replace rows that have the same key but other values")
     flags = add_verb(verbs, "count-published", count_published)
@@ -124,8 +125,9 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
 
 
 def add_published(flags: argparse.Namespace) -> int:
-    """Check a CSV table of published measurements, and add its rows to data/published/measurements (docs/data.md). Any
-    delimiter; latency_ms is converted. Adds nothing if a row is wrong or faster than its chip.
+    """Check a CSV table of published measurements, and add its rows to the table below data/published that has its
+    columns (docs/data.md). Any delimiter; latency_ms is converted. Adds nothing if a row is wrong or faster than its
+    chip.
     """
     file = Path(flags.file)
     record, rows = add.read(file, flags.data)
