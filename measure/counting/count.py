@@ -287,7 +287,7 @@ def count_network(
         "input_byte": stored_byte(arguments),
         "output_byte": stored_byte(tensors_in(held_tensors(output))),
         "parameter_count": sum(parameter.numel() for parameter in parameters),
-        "parameter_byte": stored_byte(parameters),
+        "parameter_byte": stored_byte(parameters, inference.shares),
         "buffer_byte": stored_byte(network.buffers()),
         "untouched_byte": inference.untouched_byte([*parameters, *arguments]),
         "read_byte": inference.forward.total("read_byte"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from measure.counting.memory import storage_key, stored_byte
+from measure.counting.memory import storage_key, stored_byte, stored_shares
 from measure.counting.recorder import ModuleTotals, OperatorCall, Pass
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE
 
@@ -53,7 +53,7 @@ def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[in
     module that uses it (``users``, by storage), else to its owner. Rows are in the order of the first run; modules that
     do not run come last.
     """
-    modules = dict(network.named_modules())
+    modules, shares = dict(network.named_modules()), stored_shares(network)
     owned: defaultdict[nn.Module, list[nn.Parameter]] = defaultdict(list)
     for name, parameter in network.named_parameters():
         owned[users.get(storage_key(parameter), modules[name.rpartition(".")[0]])].append(parameter)
@@ -75,7 +75,7 @@ def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[in
                 "layer_kind": kind_of(module),
                 "calls": totals.calls,
                 "parameter_count": sum(parameter.numel() for parameter in owned[module]),
-                "parameter_byte": stored_byte(owned[module]),
+                "parameter_byte": stored_byte(owned[module], shares),
                 "activation_byte": totals.activation_byte,
                 "traffic_byte": totals.traffic_byte,
                 "forward_flop": totals.flop,

@@ -142,8 +142,22 @@ def stored_tensors(tensors: Iterable[Any]) -> list[Any]:
     return stored
 
 
-def stored_byte(tensors: Iterable[Any]) -> int:
-    return sum(tensor.nbytes for tensor in stored_tensors(tensors))
+def stored_shares(network: torch.nn.Module) -> dict[int, float]:
+    """Return the part of their bytes that quantised weights take where they are stored, by storage.
+
+    ``stored_bits`` of a module names them, with their bits (``measure/models/hugging_face.py``).
+    """
+    noted = ((module, *each) for module in network.modules() for each in vars(module).get("stored_bits", {}).items())
+    weights = ((getattr(module, name), bit) for module, name, bit in noted)
+    return {storage_key(weight): bit / (8 * weight.element_size()) for weight, bit in weights}
+
+
+def stored_byte(tensors: Iterable[Any], shares: dict[int, float] | None = None) -> int:
+    """Return the bytes of tensors, with the ``shares`` of quantised weights."""
+    shares = shares or {}
+    return round(
+        sum(tensor.nbytes * (shares.get(storage_key(tensor), 1) if shares else 1) for tensor in stored_tensors(tensors))
+    )
 
 
 def tensor_byte(tensor: Any) -> int:

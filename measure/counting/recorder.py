@@ -27,7 +27,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from measure.counting import fused, windows  # noqa: F401 - they register their formulas
 from measure.counting.attention import whole_attention
 from measure.counting.formulas import NOTHING, Work
-from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, stored_tensors, tensors_in
+from measure.counting.memory import (
+    LiveMemory,
+    Overload,
+    overload_of,
+    storage_key,
+    stored_byte,
+    stored_shares,
+    stored_tensors,
+    tensors_in,
+)
 from measure.counting.outputs import FakeCalls, UsualValues, call
 from measure.counting.products import whole_convolution_by_time
 from measure.models.call import Call, held_tensors, preserve_state
@@ -96,6 +105,7 @@ class Recorder(TorchDispatchMode):
         self._parameters = set(map(storage_key, stored_tensors(network.parameters())))
         self._arguments = self._parameters.union(map(storage_key, stored_tensors(tensors_in(inputs))))
         self._touched_byte: Counter[int] = Counter()  # by storage
+        self.shares = stored_shares(network)
         self.forward, self.backward = Pass(), Pass()
         self._in_backward = False
         self._stack: list[nn.Module] = []
@@ -111,7 +121,8 @@ class Recorder(TorchDispatchMode):
     def untouched_byte(self, tensors: Iterable[torch.Tensor]) -> int:
         """Return the bytes of these parameters or inputs that no operator so far can have touched."""
         touched = self._touched_byte
-        return sum(max(0, tensor.nbytes - touched[storage_key(tensor)]) for tensor in stored_tensors(tensors))
+        stored = ((stored_byte([tensor], self.shares), storage_key(tensor)) for tensor in stored_tensors(tensors))
+        return sum(max(0, byte - touched[key]) for byte, key in stored)
 
     def run_backward(self, outputs: Iterable[torch.Tensor]) -> None:
         """Run the backward pass from these outputs. Their gradients are given and cost nothing."""
@@ -246,9 +257,12 @@ class Recorder(TorchDispatchMode):
         module = self._module()
         byte, read_byte, inputs = 0, 0, tensors_in([args, kwargs] if kwargs else args)
         for tensor, moved_byte, is_read in overload.touches(args, kwargs, inputs, outputs):
+            key = storage_key(tensor)
+            if key in self.shares:
+                moved_byte = round(moved_byte * self.shares[key])
             byte += moved_byte
             read_byte += moved_byte * is_read
-            if (key := storage_key(tensor)) in self._arguments:
+            if key in self._arguments:
                 self._touched_byte[key] += moved_byte
                 if key in self._parameters:
                     self.users.setdefault(key, module)

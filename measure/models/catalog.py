@@ -114,6 +114,14 @@ def imported_by(model: Model) -> tuple[str, ...]:
     return (LIBRARIES[model.source].package,) if model.source in LIBRARIES else ()
 
 
+def refuse_quantised(model: Model) -> None:
+    """Raise NotImplementedError for a network that a server stores in few bits: built here, it would be another one."""
+    library = LIBRARIES.get(model.source)
+    if isinstance(library, HuggingFace) and library.is_quantised(model.name):
+        why = "its weights are quantised, and torch alone has no kernels for them: its FLOP and bytes are counted"
+        raise NotImplementedError(f"{why}; to time it at 16 bits, leave out its quantization_config")
+
+
 def build(model: Model) -> "nn.Module":
     """Build a library's network in eval mode with random weights, on torch's default device."""
     return LIBRARIES[model.source].build(model).eval()

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 from measure.domain.models import DECODE, ENCODE, IMAGE, PREFILL, SOUND, Model
 from measure.errors import UserError, in_short, one_line, text_of, unknown
 from measure.models.libraries import Library
+from measure.serving.configuration import scheme_of
+from measure.serving.formats import FORMATS, Quantisation, read_quantisation
 
 if TYPE_CHECKING:
     import torch
@@ -48,16 +50,25 @@ FAMILIES = {"input_ids": "language", "pixel_values": "vision", "pixel_values_vid
 
 @dataclass(frozen=True, eq=False)
 class HuggingFaceTask:
-    """A configuration, its class of network, and the phase of a call; ``length`` is the tokens before a decoded one."""
+    """A configuration, its class of network, and the phase of a call; ``length`` is the tokens before a decoded one.
+
+    ``quantisation``: how a server stores the weights, None as they are.
+    """
 
     config: "PreTrainedConfig"
     network: Any
     phase: str
     length: int
+    quantisation: Quantisation | None = None
 
     def build(self) -> "nn.Module":
-        """Build the network alone. Attention is torch's own operator if the network allows it."""
+        """Build the network alone. Attention is torch's own operator if the network allows it.
+
+        Quantised weights are built as others are, and their modules note the stored bits: counting goes by them.
+        """
         network: nn.Module = self.network._from_config(copy.deepcopy(self.config))
+        if self.quantisation is not None:
+            _note_stored_bits(network, self.quantisation)
         return network.eval()
 
     @property
@@ -217,6 +228,9 @@ class HuggingFace(Library):
         task = self._task(name)
         return (1,) if task.phase == DECODE else next(iter(task.shapes().values()))
 
+    def is_quantised(self, name: str) -> bool:
+        return self._task(name).quantisation is not None
+
     def _task(self, name: str) -> HuggingFaceTask:
         return _task(self.api, name.removeprefix(self.prefix))
 
@@ -241,6 +255,25 @@ class HuggingFace(Library):
         if task.past.encoded:
             tensors["encoded"] = task.past.encoded.make(batch, device, dtype)
         return tensors
+
+
+def _note_stored_bits(network: Any, quantisation: Quantisation) -> None:
+    """Note the bits of quantised weights in ``stored_bits`` of their modules. Such weights are not trained.
+
+    Those are the matrices of linear layers and of experts. The embedding, the product with the vocabulary, routers,
+    and what the quantisation leaves out keep their bits.
+    """
+    from torch import nn
+    from transformers.pytorch_utils import Conv1D
+
+    head = network.get_output_embeddings() if hasattr(network, "get_output_embeddings") else None
+    for path, module in network.named_modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            is_linear = isinstance(module, (nn.Linear, Conv1D)) and name == "weight" and module is not head
+            whole = path if is_linear else f"{path}.{name}"
+            if (is_linear or (parameter.dim() == 3 and "experts" in path)) and not quantisation.leaves_out(whole):
+                vars(module).setdefault("stored_bits", {})[name] = quantisation.weights.bit
+                parameter.requires_grad_(False)
 
 
 def _parse(name: str) -> tuple[str, str | None, int | None]:
@@ -294,9 +327,11 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
         why = one_line(f"{type(problem).__name__}: {text_of(problem)}").partition(". ")[0]
         advice = "correct it" if is_file else f"give a config.json of a {kind}"
         raise UserError(f"--models: transformers refuses the configuration {source} ({why}); {advice}") from None
-    if getattr(config, "quantization_config", None):
-        why = "give one without, or a function that returns the network"
-        raise UserError(f"--models: {source} has a quantization_config, which takes the weights themselves; {why}")
+    quantisation = None
+    if scheme := scheme_of(values, Path(source) if is_file else None):
+        quantisation = read_quantisation(scheme, FORMATS["bf16"], f"--models: {source}")
+        for part in (config, config.get_text_config()):
+            vars(part).pop("quantization_config", None)  # building with it takes the weights themselves
     try:
         kind = _kind(api, config)
         network = _network(api, config, HEADS.get(kind, ()))
@@ -320,7 +355,7 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
     positions = (length or 0) + (phase == DECODE)
     if most is not None and positions > most:
         raise UserError(f"--models: {source} takes {most} tokens at most, not the {positions} of {name}; name fewer")
-    return HuggingFaceTask(config, network, phase or phases[0], length or min(LENGTH, most or LENGTH))
+    return HuggingFaceTask(config, network, phase or phases[0], length or min(LENGTH, most or LENGTH), quantisation)
 
 
 def _kind(api: Any, config: "PreTrainedConfig") -> str:

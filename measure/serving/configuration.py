@@ -60,7 +60,6 @@ def names() -> list[str]:
     return sorted(path.name.removesuffix(ENDING).replace("--", "/") for path in files if not is_format(path))
 
 
-@cache
 def find(name: str) -> Decoder:
     """Return the decoder of a committed name, with or without its owner, or of the path of a ``config.json``.
 
@@ -72,8 +71,13 @@ def find(name: str) -> Decoder:
     found = next((each for each in known if name.lower() in (each.lower(), each.lower().partition("/")[2])), None)
     if found is None:
         raise unknown("MODEL", name, known)
-    path = project_folder() / "data" / FOLDER / f"{found.replace('/', '--')}{ENDING}"
-    return replace(read_file(path), name=found)
+    return _committed(found)
+
+
+@cache
+def _committed(name: str) -> Decoder:
+    path = project_folder() / "data" / FOLDER / f"{name.replace('/', '--')}{ENDING}"
+    return replace(read_file(path), name=name)
 
 
 def is_format(path: Path) -> bool:
@@ -81,12 +85,21 @@ def is_format(path: Path) -> bool:
 
 
 def read_file(path: Path) -> Decoder:
-    """Return the decoder of a ``config.json``; a ``hf_quant_config.json`` next to it says how weights are stored."""
+    """Return the decoder of a ``config.json``."""
     values = _read_json(path)
+    return read({**values, "quantization_config": scheme_of(values, path)}, str(path))
+
+
+def scheme_of(values: Mapping[str, Any], path: Path | None) -> Mapping[str, Any] | None:
+    """Return the ``quantization_config`` of a configuration, or of its text part, or of the file next to its own."""
+    inner = values.get("text_config")
+    for part in (values, inner if isinstance(inner, Mapping) else {}):
+        if isinstance(scheme := part.get("quantization_config"), Mapping) and scheme:
+            return scheme
+    if path is None or is_format(path):
+        return None
     beside = path.with_name(path.name.replace("config.json", QUANTISED))
-    if "quantization_config" not in values and beside.exists() and not is_format(path):
-        values["quantization_config"] = _read_json(beside).get("quantization")
-    return read(values, str(path))
+    return _read_json(beside).get("quantization") if beside != path and beside.exists() else None
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -116,8 +129,7 @@ def read(values: Mapping[str, Any], source: str = "configuration") -> Decoder:
         raise unknown(f"{source}: torch_dtype", dtype, DTYPES)
     base = FORMATS[DTYPES[dtype]]
     quantisation = None
-    schemes = (values.get("quantization_config"), settings("quantization_config", default=None))
-    if scheme := next((each for each in schemes if each), None):
+    if scheme := scheme_of(values, None):
         quantisation = read_quantisation(scheme, base, source)
     layers = KINDS[kind](settings)
     hidden = settings.count("hidden_size", "n_embd")
@@ -242,9 +254,7 @@ def _qwen3_next(settings: Settings) -> list[DecoderLayer]:
     is_single = settings("mamba_ssm_dtype", default="float32") == "float32"
     delta = GatedDelta(*heads, *sizes, settings.count("linear_conv_kernel_dim", default=4), 32 if is_single else 16)
     every = settings.count("full_attention_interval", default=4)
-    depth = _depth(settings)
-    kinds = ["linear_attention" if (number + 1) % every else "full_attention" for number in depth]
-    kinds = settings("layer_types", default=kinds)
+    kinds = ["linear_attention" if (number + 1) % every else "full_attention" for number in _depth(settings)]
     if settings("num_experts", default=0):
         shared = settings.count("shared_expert_intermediate_size")
         feed_forward: Perceptron | Experts = _experts(settings, shared=shared, has_gate=True)
@@ -257,26 +267,30 @@ def _qwen3_next(settings: Settings) -> list[DecoderLayer]:
         "linear_attention": DecoderLayer((delta,), feed_forward, norms + own),
         "full_attention": DecoderLayer((attention,), feed_forward, norms + 2 * attention.head_size),
     }
-    return [layers[_known(settings, "layer_types", kind, layers)] for kind, _ in zip(kinds, depth, strict=True)]
+    return [layers[kind] for kind in _kinds(settings, kinds, layers)]
 
 
-def _known(settings: Settings, name: str, value: str, known: Mapping[str, Any]) -> str:
-    if value not in known:
-        raise unknown(f"{settings.source}: {name}", value, known)
-    return value
+def _kinds(settings: Settings, default: list[str], known: Mapping[str, Any]) -> list[str]:
+    """Return ``layer_types``: the kind of each layer."""
+    kinds = settings("layer_types", default=default)
+    for kind in kinds:
+        if kind not in known:
+            raise unknown(f"{settings.source}: layer_types", str(kind), known)
+    if len(kinds) != len(default):
+        layers = f"{len(kinds)} layers, and num_hidden_layers is {len(default)}"
+        raise UserError(f"{settings.source}: layer_types has {layers}; correct one of them")
+    return list(kinds)
 
 
 def _gpt_oss(settings: Settings) -> list[DecoderLayer]:
     """Every other layer sees a window; each head has a sink, and all products have biases."""
-    depth = _depth(settings)
     window = settings.count("sliding_window", default=128)
-    kinds = ["full_attention" if number % 2 else "sliding_attention" for number in depth]
+    kinds = ["full_attention" if number % 2 else "sliding_attention" for number in _depth(settings)]
     windows = {"sliding_attention": window, "full_attention": None}
     experts = _experts(settings, has_bias=True)
     layers = []
-    for kind, _ in zip(settings("layer_types", default=kinds), depth, strict=True):
-        seen = windows[_known(settings, "layer_types", kind, windows)]
-        attention = _attention(settings, window=seen, has_bias=True, has_output_bias=True)
+    for kind in _kinds(settings, kinds, windows):
+        attention = _attention(settings, window=windows[kind], has_bias=True, has_output_bias=True)
         layers.append(DecoderLayer((attention,), experts, _norms(settings) + attention.heads))
     return layers
 

@@ -316,25 +316,25 @@ class Decoder:
     cache: Format
     vectors: int
 
-    def layer_weights(self) -> Iterator[tuple[DecoderLayer, Weight, Format]]:
+    def layer_weights(self) -> Iterator[tuple[Weight, Format]]:
         """Yield each matrix of each layer with its stored format."""
         for layer in self.layers:
             for part in layer.parts:
                 for weight in part.weights(self.hidden):
-                    yield layer, weight, layer.formats.get(weight.name, self.base)
+                    yield weight, layer.formats.get(weight.name, self.base)
 
     @cached_property
     def parameters(self) -> int:
         """All parameters of the language model: no encoder of pictures, no layers that guess further tokens."""
         tables = self.head * (1 if self.is_tied else 2)
         vectors = self.vectors + sum(layer.vectors for layer in self.layers)
-        matrices = sum(weight.count + weight.copies * weight.bias for _, weight, _ in self.layer_weights())
+        matrices = sum(weight.count + weight.copies * weight.bias for weight, _ in self.layer_weights())
         return tables + vectors + matrices
 
     @cached_property
     def multiplied(self) -> int:
         """The weights of the layers that each token is multiplied by: 2 FLOP each."""
-        return sum(weight.active * weight.k * weight.n for _, weight, _ in self.layer_weights())
+        return sum(weight.active * weight.k * weight.n for weight, _ in self.layer_weights())
 
     @property
     def head(self) -> int:
@@ -348,14 +348,14 @@ class Decoder:
         OpenAI 2025 (gpt-oss model card, section 2) counts like this.
         """
         vectors = self.vectors + sum(layer.vectors for layer in self.layers)
-        biases = sum(weight.active * weight.bias for _, weight, _ in self.layer_weights())
+        biases = sum(weight.active * weight.bias for weight, _ in self.layer_weights())
         return self.multiplied + self.head + biases + vectors
 
     @cached_property
     def weight_byte(self) -> float:
         """The bytes of all parameters as they are stored."""
-        matrices = sum(weight.count * form.bit for _, weight, form in self.layer_weights())
-        others = self.parameters - sum(weight.count for _, weight, _ in self.layer_weights())
+        matrices = sum(weight.count * form.bit for weight, form in self.layer_weights())
+        others = self.parameters - sum(weight.count for weight, _ in self.layer_weights())
         return (matrices + others * self.base.bit) / 8
 
     def cache_byte(self, tokens: int) -> float:
@@ -365,8 +365,8 @@ class Decoder:
     def stored(self, weights: Format | None = None, cache: Format | None = None) -> "Decoder":
         """Return this decoder with its weights, or its cache, stored in another format.
 
-        Router, embedding and head stay as they are. Formats of 4 bits leave out latent attention and recurrences, as
-        NVIDIA's checkpoints do (nvidia/DeepSeek-V3-0324-NVFP4, exclude_modules).
+        Router, embedding and head stay at 16 bits. So do latent attention and recurrences if the format has 4 bits, as
+        in most of NVIDIA's checkpoints (``exclude_modules`` in ``data/published/configurations``).
         """
         if weights is None:
             return replace(self, cache=cache or self.cache)

@@ -49,6 +49,7 @@ FORMATS = {
     )
 }
 INPUT_BIT = {"fp32": 32, "fp16": 16, "bf16": 16, "fp8": 8, "int8": 8, "fp4": FORMATS["nvfp4"].bit}
+PICTURES = "language_model."  # within the names of modules
 DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}  # torch's names
 
 
@@ -69,18 +70,19 @@ class Quantisation:
     only_experts: bool = False
 
     def leaves_out(self, module: str) -> bool:
-        """Return whether a module of a checkpoint, ``model.layers.3.self_attn.q_proj``, is not quantised."""
+        """Return whether a module of a checkpoint, ``model.layers.3.self_attn.q_proj``, is not quantised.
+
+        Networks that also see pictures call it ``model.language_model.layers``.
+        """
+        module = module.replace(PICTURES, "")
         return (self.only_experts and ".experts." not in module) or any(_names(each, module) for each in self.ignored)
 
 
 def _names(pattern: str, module: str) -> bool:
-    """Return whether a pattern names a module or a part above it: a regular expression, a glob, or some dotted parts.
-
-    Networks that also see pictures call their layers ``model.language_model.layers``.
-    """
+    """Return whether a pattern names a module or a part above it: a regular expression, a glob, or dotted parts."""
     if pattern.startswith("re:"):
         return re.match(pattern[3:], module) is not None
-    return fnmatchcase(f".{module}.", f"*.{pattern.replace('language_model.', '')}.*")
+    return fnmatchcase(f".{module}.", f"*.{pattern.replace(PICTURES, '')}.*")
 
 
 def read_quantisation(settings: Mapping[str, Any], base: Format, source: str) -> Quantisation:
@@ -91,10 +93,17 @@ def read_quantisation(settings: Mapping[str, Any], base: Format, source: str) ->
     method = str(settings.get("quant_method") or ("modelopt" if "quant_algo" in settings else ""))
     if method not in READERS:
         raise unknown(f"{source}: quant_method", method, READERS)
-    found: Quantisation = READERS[method](settings, base, source)
+    try:
+        found: Quantisation = READERS[method](settings, base, source)
+        cache = _cache(settings)
+    except (AttributeError, TypeError, ValueError):
+        remedy = "give the config.json as the checkpoint has it"
+        raise UserError(
+            f"{source}: the quantization_config of {method} has a value of another kind; {remedy}"
+        ) from None
     lists = (settings.get(each) for each in ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules"))
     ignored = tuple(str(module) for each in lists for module in each or ())
-    return replace(found, ignored=ignored, cache=_cache(settings))
+    return replace(found, ignored=ignored, cache=cache)
 
 
 def _cache(settings: Mapping[str, Any]) -> Format | None:

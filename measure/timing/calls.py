@@ -117,6 +117,7 @@ def prepare(device: Device, model: Model, cell: Cell) -> "Forward | Replay | Tra
 
     Raises NotImplementedError if the device lacks the precision or the variant does not fit the model.
     """
+    catalog.refuse_quantised(model)
     variant_setup.begin(cell.variant, device.kind, cell.precision)
     is_graph = variants.is_graph(cell.variant)
     if is_graph and cell.phase == STEP:

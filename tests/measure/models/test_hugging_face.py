@@ -127,10 +127,61 @@ def test_most_of_a_decode_may_not_come_from_its_weights(tmp_path):
     assert beyond_weights(layers, BATCH) == 12 * 4 * BATCH * 8 * 768
 
 
-def test_quantised_models_and_decodes_without_cache_are_refused(tmp_path):
-    name = write(tmp_path, "llama", {**SIZES, "quantization_config": {"quant_method": "awq", "bits": 4}})
-    with pytest.raises(UserError, match="has a quantization_config"):
+def quantised(tmp_path, kind, settings, scheme):
+    """The workload of a network at 16 bits, plain and quantised, and the name of the latter."""
+    plain = workload(f"{write(tmp_path, kind, {**SIZES, **settings})}_prefill_7", precision="bf16")
+    folder = tmp_path / "quantised"
+    folder.mkdir()
+    name = write(folder, kind, {**SIZES, **settings, "quantization_config": scheme})
+    return plain, workload(f"{name}_prefill_7", precision="bf16"), name
+
+
+SCHEMES = {
+    "awq": ({"bits": 4, "group_size": 8}, 4 + 20 / 8),
+    "fp8": ({"weight_block_size": [8, 8]}, 8 + 32 / 64),
+    "bitsandbytes": ({"load_in_4bit": True}, 4 + 32 / 64),
+}
+
+
+@pytest.mark.parametrize("method", SCHEMES)
+def test_quantised_weights_count_as_stored(tmp_path, method):
+    """All matrices of the layers but head and embedding: 2 (GROUPED + GATED) weights, each read once."""
+    settings, bit = SCHEMES[method]
+    plain, row, name = quantised(tmp_path, "llama", {}, {"quant_method": method, **settings})
+    assert (row.forward_flop, row.parameter_count) == (plain.forward_flop, plain.parameter_count)
+    saved = 2 * (GROUPED + GATED) * (16 - bit) / 8
+    for column in ("parameter_byte", "traffic_byte", "read_byte", "inference_peak_byte"):
+        assert getattr(plain, column) - getattr(row, column) == saved
+    assert plain.untouched_byte == row.untouched_byte
+    model = catalog.find([name])[0]
+    layers = count(model, BATCH, "bf16").layers
+    assert sum(layer.parameter_byte for layer in layers) == plain.parameter_byte - saved
+    with pytest.raises(NotImplementedError, match=r"quantised, and torch alone .* leave out its quantization_config"):
+        catalog.refuse_quantised(model)
+    catalog.refuse_quantised(catalog.find(["hf:gpt2"])[0])
+
+
+def test_quantised_experts_count_as_stored(tmp_path):
+    """mxfp4 stores the experts alone, at 4 + 8 / 32 bits: 4 experts of 3 matrices, 16 by 24, in each of 2 layers."""
+    settings = {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 4}
+    plain, row, _ = quantised(tmp_path, "gpt_oss", settings, {"quant_method": "mxfp4"})
+    assert row.forward_flop == plain.forward_flop
+    assert plain.parameter_byte - row.parameter_byte == 2 * 4 * GATED * (16 - 4.25) / 8
+
+
+def test_modules_left_out_keep_their_bits(tmp_path):
+    scheme = {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.1.self_attn", "lm_head"]}
+    plain, row, _ = quantised(tmp_path, "llama", {}, scheme)
+    assert plain.parameter_byte - row.parameter_byte == GROUPED + 2 * GATED
+
+
+def test_unknown_quantisations_are_refused(tmp_path):
+    name = write(tmp_path, "llama", {**SIZES, "quantization_config": {"quant_method": "gptqq", "bits": 4}})
+    with pytest.raises(UserError, match=r"--models: .*config.json: quant_method: 'gptqq' is not one of .*mean gptq\?"):
         catalog.find([name])
+
+
+def test_decodes_without_cache_are_refused(tmp_path):
     settings = {**SIZES, "num_hidden_layers": 3, "lru_width": 16, "attention_window_size": 8}
     name = write(tmp_path, "recurrent_gemma", settings)
     with pytest.raises(NotImplementedError, match=r"^recurrent_gemma .* prefill"):

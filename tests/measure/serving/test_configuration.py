@@ -100,6 +100,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_parameters_are_those_that_transformers_builds(kind):
     transformers = pytest.importorskip("transformers")
@@ -129,7 +130,7 @@ def test_windows_and_dense_layers_alternate_as_configured():
 def bits(name: str) -> dict[str, set[float]]:
     """The stored bits of each weight of a decoder, by name."""
     found: dict[str, set[float]] = {}
-    for _, weight, form in configuration.find(name).layer_weights():
+    for weight, form in configuration.find(name).layer_weights():
         found.setdefault(weight.name, set()).add(form.bit)
     return found
 
@@ -197,7 +198,7 @@ def test_methods_store_their_bits(method):
     settings, bit = METHODS[method]
     scheme = {"quant_method": method, **settings}
     decoder = configuration.read({**SIZES, "model_type": "llama", "quantization_config": scheme})
-    assert {form.bit for _, _, form in decoder.layer_weights()} == {bit}
+    assert {form.bit for _, form in decoder.layer_weights()} == {bit}
     # 4 layers: (4 + 2 · 2) · 24 · 64 + 4 · 24 · 64 + 3 · 64 · 48 weights; two tables of 96 · 64 and 9 norms at 16 bits
     weights, others = 4 * (8 * 24 * 64 + 4 * 24 * 64 + 3 * 64 * 48), 2 * 96 * 64 + 9 * 64
     assert decoder.weight_byte == pytest.approx((weights * bit + others * 16) / 8)
@@ -205,7 +206,7 @@ def test_methods_store_their_bits(method):
 
 def test_weights_and_cache_can_be_stored_otherwise():
     decoder = configuration.stored(configuration.find("DeepSeek-V3"), "nvfp4", "fp8")
-    stored = {weight.name: form.name for _, weight, form in decoder.layer_weights()}
+    stored = {weight.name: form.name for weight, form in decoder.layer_weights()}
     assert stored["experts wide"] == stored["wide"] == "nvfp4"
     assert stored["query"] == stored["router"] == "bf16"
     assert decoder.cache_byte(1) == 61 * 576
@@ -228,6 +229,11 @@ def test_bad_configurations_are_refused_in_a_sentence(tmp_path):
     refused({**SIZES, "model_type": "llama", "quantization_config": scheme}, "quant_method: 'aqlm' is not one of")
     scheme = {"quant_method": "modelopt", "quant_algo": "W4A8"}
     refused({**SIZES, "model_type": "llama", "quantization_config": scheme}, "quant_algo: 'W4A8' is not one of")
+    scheme = {"quant_method": "awq", "bits": "four"}
+    refused({**SIZES, "model_type": "llama", "quantization_config": scheme}, "of awq has a value of another kind; give")
+    oss = {**SIZES, "model_type": "gpt_oss", "num_local_experts": 8, "num_experts_per_tok": 2}
+    refused({**oss, "layer_types": ["full_attention"]}, "layer_types has 1 layers, and num_hidden_layers is 4")
+    refused({**oss, "layer_types": ["full"] * 4}, "layer_types: 'full' is not one of sliding_attention, full_attention")
     refused("{", "is not valid JSON")
     refused("[]", "holds no JSON object")
     with pytest.raises(UserError, match="cannot be read"):

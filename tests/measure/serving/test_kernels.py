@@ -149,6 +149,7 @@ def test_chunks_of_a_state_space_by_hand():
     assert work.flop == 512 * (8 * (512 + 8192) + 2 * 4096)
 
 
+@pytest.mark.slow
 def test_chunks_of_a_gated_delta_rule_are_those_of_transformers():
     """Its products are counted by torch. It solves triangles, where a kernel multiplies: 2 · 64 · (8 + 12) a token."""
     torch = pytest.importorskip("torch")

@@ -35,6 +35,18 @@ def test_a_decode_is_two_flop_a_weight_and_attention():
     assert work.sent_byte == 0
 
 
+def test_the_example_of_the_documentation():
+    """The table of docs/counting.md, Language models as they are served."""
+    (work,) = decode(configuration.find("Meta-Llama-3.1-8B"), ONE, 32, 2047).works()
+    weights, attention = 2 * 32 * 7_504_658_432, 32 * 32 * 32 * 2048 * 4 * 128
+    assert work.flop == weights + attention
+    assert (weights, attention) == (pytest.approx(480.3e9, rel=1e-3), pytest.approx(34.4e9, rel=2e-3))
+    assert work.weight_byte == 2 * 7_504_658_432 + 32 * 4096 * 2  # with a row of the embedding for each request
+    assert work.cache_byte == 32 * 2049 * 32 * 2 * 8 * 128 * 2 == pytest.approx(8.6e9, rel=2e-3)
+    assert (work.weight_byte + work.cache_byte) / 3.35e12 == pytest.approx(7.0e-3, rel=0.01)
+    assert work.flop / 989e12 == pytest.approx(0.5e-3, rel=0.05)
+
+
 def test_a_prefill_scores_the_last_token_of_each_prompt():
     """2 prompts of 16 tokens, each of which sees those before it: 16 · 17 / 2 scores a head."""
     weights, head = 32 * (4096 * (6144 + 4096) + 3 * 4096 * 14336), 4096 * 128256
@@ -76,6 +88,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_a_prefill_is_what_torch_counts(kind):
     """Torch counts a network of transformers as it runs: scores of hidden tokens and the head of all tokens too.
@@ -96,6 +109,7 @@ def test_a_prefill_is_what_torch_counts(kind):
     assert flop(step) == counter.get_total_flops() - 3 * 45 * score - 3 * 9 * 2 * 64 * 96
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "mixtral"])
 def test_a_decode_is_what_this_program_counts(kind, tmp_path):
     """A decode of transformers with a cache does what a server does."""
