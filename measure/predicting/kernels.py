@@ -6,7 +6,7 @@ of a coefficient is a sum over levels, as in ``measure/predicting/model.py``: al
 kernel on a class of chips, and one source's timings of it on one device, which no prediction uses.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,9 +37,7 @@ PRODUCTS, PREFILL, DECODE, LATENT_PREFILL, LATENT_DECODE, EXPERTS, COLLECTIVES =
 LINK_BYTE_PER_S = 100e9  # of a collective's term; its coefficients tell the link of a class of chips
 SPLIT = " | "  # between the parts of a label: engine, kernel, formats
 MOST, SEED = 100, 66  # rows of a series that a fit takes, drawn by the seed
-BITS = {name: form.bit for name, form in FORMATS.items()}
 LATENT = {"rank": 512, "rotary": 64, "plain": 128, "value": 128}  # of DeepSeek-V3, which was timed
-COLLECTIVE_NAMES = {"alltoall": counts.ALL_TO_ALL}
 TILE = 64  # rows of a product that an expert's kernel computes at least
 Columns = Mapping[str, Numbers]  # sizes ``(rows,)``; ``flop_per_s`` and ``byte_per_s`` are the chip's
 
@@ -94,12 +92,12 @@ def attention_terms(of: Columns) -> dict[str, Numbers]:
 
 
 def expert_terms(of: Columns) -> dict[str, Numbers]:
-    """Return the terms (s) of a GPU's experts: ``rows`` of all its experts together, ``distinct`` ones with tokens."""
+    """Return the terms (s) of a GPU's experts: ``routed`` rows of all its experts together, ``distinct`` ones with tokens."""
     width = of["matrices"] * of["hidden"] * of["inner"]
-    flop_s = 2 * of["rows"] * width / of["flop_per_s"]
+    flop_s = 2 * of["routed"] * width / of["flop_per_s"]
     weight_s = of["distinct"] * width * of["weight_bit"] / BYTE / of["byte_per_s"]
-    padded = of["distinct"] * TILE + of["rows"]
-    io_s = of["activation_byte"] / of["byte_per_s"]
+    padded = of["distinct"] * TILE + of["routed"]
+    io_s = of["routed"] * (2 * of["hidden"] + 2 * of["matrices"] * of["inner"]) * counts.ACTIVATION.bit / BYTE / of["byte_per_s"]
     return {
         "start": US + 0 * flop_s,
         "arithmetic": flop_s,
@@ -245,30 +243,45 @@ def check_kernels(kind: str, rows: pd.DataFrame, effects: Effects) -> pd.DataFra
     return pd.concat(parts)
 
 
-def read_rows(data: Path) -> dict[str, pd.DataFrame]:
-    """Return the published kernels that a fit may see, by kind. Raises UserError for an invalid row."""
-    return {kind: rows for kind, rows in ((kind, make(data)) for kind, make in FRAMES.items()) if len(rows)}
+def read_rows(data: Path, read: Callable[[Path, str], list[Any]] = read_kernels) -> dict[str, pd.DataFrame]:
+    """Return published kernels on GPUs with a datasheet by kind: those that a fit may see, or what ``read`` returns.
+
+    Raises UserError for an invalid row.
+    """
+    chips, found = served_chips(data), {}
+    for kind, (name, make) in FRAMES.items():
+        rows = make([row for row in read(data, name) if fold_name(row.device) in chips])
+        own = [chips[fold_name(device)] for device in rows.device]
+        rows = rows.assign(
+            device=[chip.name for chip in own], chip_class=[chip.chip_class for chip in own],
+            byte_per_s=[chip.byte_per_s for chip in own],
+            flop_per_s=[chip.flop_per_s.get(each) for chip, each in zip(own, rows.precision, strict=True)],
+        )  # fmt: skip
+        rows = rows if kind == COLLECTIVES else rows[rows.flop_per_s.notna()]
+        rows = rows.assign(series=rows.device + SPLIT + rows.kernel)
+        if len(rows):
+            found[kind] = rows
+    return found
 
 
-def _frame(data: Path, name: str, kernel: Callable[[Any], str], is_wanted: Callable[[Any], bool] = bool) -> pd.DataFrame:
-    """Return a table's wanted rows on GPUs with a roof at their precision."""
-    chips, found = served_chips(data), []
-    for row in read_kernels(data, name):
-        chip = chips.get(fold_name(row.device))
-        rate = chip.flop_per_s.get(row.precision) if chip else None
-        if chip is None or (rate is None and name != "collectives") or not is_wanted(row):
-            continue
-        label = SPLIT.join((row.engine, row.kernel, kernel(row)))
-        own = {"kernel": label, "chip_class": chip.chip_class, "series": f"{chip.name}{SPLIT}{label}"}
-        found.append(vars(row) | own | {"device": chip.name, "flop_per_s": rate, "byte_per_s": chip.byte_per_s})
-    return pd.DataFrame(found)
+def _frame(rows: Iterable[Any], formats: Callable[[Any], str], **sizes: Callable[[Any], Any]) -> pd.DataFrame:
+    """Return a row for each timed kernel, labelled by engine, kernel and formats, with these ``sizes`` besides its own."""
+    found = []
+    for row in rows:
+        own = {name: size(row) for name, size in sizes.items()}
+        found.append(vars(row) | own | {"kernel": SPLIT.join((row.engine, row.kernel, formats(row)))})
+    return pd.DataFrame(found, columns=None if found else ["device", "precision", "kernel"])
 
 
-def _products(data: Path) -> pd.DataFrame:
-    rows = _frame(data, "products", lambda row: product_formats(row.precision, row.weights))
-    if len(rows):
-        rows["weight_bit"], rows["input_bit"] = rows.weights.map(BITS), rows.precision.map(INPUT_BIT)
-    return rows
+def _multiplied(row: Any) -> str:
+    return product_formats(row.precision, row.weights)
+
+
+def _products(rows: list[Any]) -> pd.DataFrame:
+    """vLLM's products with blocks of fp8 were timed with their launches (data/published/README.md): they are left out."""
+    wanted = [row for row in rows if (row.engine, row.weights) != ("vllm", "fp8_block")]
+    bits = {"weight_bit": lambda row: FORMATS[row.weights].bit, "input_bit": lambda row: INPUT_BIT[row.precision]}
+    return _frame(wanted, _multiplied, **bits)
 
 
 def product_formats(precision: str, weights: str) -> str:
@@ -282,87 +295,82 @@ def attention_formats(precision: str, cache: str) -> str:
     return f"{precision} to {cache}"
 
 
-def _attention(phase: str) -> Callable[[Path], pd.DataFrame]:
-    def frame(data: Path) -> pd.DataFrame:
-        rows = _frame(
-            data, "attention", lambda row: attention_formats(row.precision, row.cache), lambda row: row.phase == phase
-        )
-        works = [
-            counts.attention(
-                row.batch, row.tokens, row.cached_tokens, row.heads, row.kv_heads, row.head_size, FORMATS[row.cache],
-                None if np.isnan(row.window) else int(row.window),
-            )
-            for row in rows.itertuples()
-        ]  # fmt: skip
-        return _with_work(rows, works)
-
-    return frame
+def _with_work(rows: Iterable[Any], work_of: Callable[[Any], counts.KernelWork], **sizes: Callable[[Any], Any]) -> pd.DataFrame:
+    """Return rows of attention with their work."""
+    works = {id(row): work_of(row) for row in rows}
+    for name in ("flop", "cache_byte", "activation_byte"):
+        sizes[name] = lambda row, name=name: getattr(works[id(row)], name)
+    return _frame(rows, lambda row: attention_formats(row.precision, row.cache), requests=lambda row: row.batch, **sizes)
 
 
-def _latent(phase: str) -> Callable[[Path], pd.DataFrame]:
-    def frame(data: Path) -> pd.DataFrame:
-        rows = _frame(
-            data, "latent_attention", lambda row: attention_formats(row.precision, row.cache),
-            lambda row: (row.phase, row.scope) == (phase, "attention"),
+def _attention(phase: str) -> Callable[[list[Any]], pd.DataFrame]:
+    def work(row: Any) -> counts.KernelWork:
+        sizes = row.batch, row.tokens, row.cached_tokens, row.heads, row.kv_heads, row.head_size
+        return counts.attention(*sizes, FORMATS[row.cache], row.window)
+
+    def frame(rows: list[Any]) -> pd.DataFrame:
+        return _with_work(
+            [row for row in rows if row.phase == phase], work, group=lambda row: row.heads / row.kv_heads,
+            seen=lambda row: min(row.cached_tokens + row.tokens, row.window or np.inf),
         )  # fmt: skip
-        works = [
-            counts.latent_attention(
-                row.batch, row.tokens, row.cached_tokens, row.heads, **LATENT, cache=FORMATS[row.cache],
-                is_absorbed=phase == "decode",
-            )
-            for row in rows.itertuples()
-        ]  # fmt: skip
-        return _with_work(rows.assign(kv_heads=1, head_size=LATENT["rank"] + LATENT["rotary"]), works)
 
     return frame
 
 
-def _with_work(rows: pd.DataFrame, works: list[counts.KernelWork]) -> pd.DataFrame:
-    if rows.empty:
-        return rows
-    seen = (rows.cached_tokens + rows.tokens).clip(upper=rows.get("window", pd.Series(np.inf, rows.index)).fillna(np.inf))
-    found = {name: [getattr(work, name) for work in works] for name in ("flop", "cache_byte", "activation_byte")}
-    return rows.assign(**found, seen=seen, requests=rows.batch, group=rows.heads / rows.kv_heads)
+def _latent(phase: str) -> Callable[[list[Any]], pd.DataFrame]:
+    def work(row: Any) -> counts.KernelWork:
+        sizes = row.batch, row.tokens, row.cached_tokens, row.heads
+        return counts.latent_attention(*sizes, **LATENT, cache=FORMATS[row.cache], is_absorbed=phase == "decode")
+
+    def frame(rows: list[Any]) -> pd.DataFrame:
+        return _with_work(
+            [row for row in rows if (row.phase, row.scope) == (phase, "attention")], work,
+            group=lambda row: row.heads, seen=lambda row: row.cached_tokens + row.tokens,
+            head_size=lambda _: LATENT["rank"] + LATENT["rotary"],
+        )  # fmt: skip
+
+    return frame
 
 
-def _experts(data: Path) -> pd.DataFrame:
-    rows = _frame(data, "experts", lambda row: product_formats(row.precision, row.weights))
-    if rows.empty:
-        return rows
-    routing = rows[["tokens", "experts", "top_k", "distribution"]].itertuples(index=False)
-    distinct = np.array([met_experts(*map(int, each[:3]), each[3]) for each in routing]) / rows.expert_parallel
-    routed, inner = rows.tokens * rows.top_k / rows.expert_parallel, rows.inner / rows.tensor_parallel
-    wide = (rows.matrices - 1) * inner
-    inputs = (rows.hidden + inner) * rows.precision.map(INPUT_BIT)
-    outputs = (rows.hidden + 2 * wide - inner) * counts.ACTIVATION.bit
-    return rows.assign(
-        rows=routed, inner=inner, distinct=distinct, weight_bit=rows.weights.map(BITS),
-        activation_byte=routed * (inputs + outputs) / BYTE,
+def _experts(rows: list[Any]) -> pd.DataFrame:
+    """Which experts some rows meet is not known, by data/published/README.md: they are left out.
+
+    So are those of a GPU that has a part of the experts: it is the busiest of its group.
+    """
+    wanted = [
+        row
+        for row in rows
+        if row.expert_parallel == 1 and row.distribution != "balanced" and row.kernel != "moe_torch_flow_min_latency"
+    ]
+    return _frame(
+        wanted, _multiplied, routed=lambda row: row.tokens * row.top_k, inner=lambda row: row.inner / row.tensor_parallel,
+        distinct=lambda row: met_experts(row.tokens, row.experts, row.top_k, row.distribution),
+        weight_bit=lambda row: FORMATS[row.weights].bit,
     )  # fmt: skip
 
 
 @cache
 def met_experts(tokens: int, count: int, active: int, distribution: str) -> float:
-    """Return how many experts some token meets by a table's distribution: spread evenly, or by a power law."""
-    if distribution == "balanced":
-        return float(min(count, tokens * active))
+    """Return how many experts some token meets by a table's power law."""
     law = counts.power_law_tokens(tokens, count, active, float(distribution.rpartition("_")[2]))
     return float(sum(each > 0 for each in law))
 
 
-def _collectives(data: Path) -> pd.DataFrame:
-    rows = _frame(data, "collectives", lambda row: COLLECTIVE_NAMES.get(row.collective, row.collective))
-    if rows.empty:
-        return rows
-    names = rows.kernel.str.rpartition(SPLIT)[2]
-    sent = [
-        counts.collective(name, byte, gpus).sent_byte
-        for name, byte, gpus in zip(names, rows.message_byte, rows.gpus, strict=True)
-    ]
-    return rows.assign(sent_byte=sent)
+def _collective_name(row: Any) -> str:
+    return counts.ALL_TO_ALL if row.collective == "alltoall" else str(row.collective)
 
 
-FRAMES: dict[str, Callable[[Path], pd.DataFrame]] = {
-    PRODUCTS: _products, PREFILL: _attention("prefill"), DECODE: _attention("decode"),
-    LATENT_PREFILL: _latent("prefill"), LATENT_DECODE: _latent("decode"), EXPERTS: _experts, COLLECTIVES: _collectives,
+def _collectives(rows: list[Any]) -> pd.DataFrame:
+    """Eager kernels were timed with their launches: they are left out."""
+    return _frame(
+        [row for row in rows if not row.kernel.endswith("_eager")], _collective_name,
+        sent_byte=lambda row: counts.collective(_collective_name(row), row.message_byte, row.gpus).sent_byte,
+    )  # fmt: skip
+
+
+FRAMES: dict[str, tuple[str, Callable[[list[Any]], pd.DataFrame]]] = {
+    PRODUCTS: ("products", _products), PREFILL: ("attention", _attention("prefill")),
+    DECODE: ("attention", _attention("decode")), LATENT_PREFILL: ("latent_attention", _latent("prefill")),
+    LATENT_DECODE: ("latent_attention", _latent("decode")), EXPERTS: ("experts", _experts),
+    COLLECTIVES: ("collectives", _collectives),
 }  # fmt: skip

@@ -1,0 +1,282 @@
+"""A model of served tokens: a step is the sum of its kernels, of launches and of the engine's own time.
+
+Each part of a step, by the model of kernels, has a coefficient, whose logarithm is a sum over levels: of all servers, of
+an engine, of a class of chips, and of one source's servers of a model on a GPU, which no prediction uses.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from measure.domain.chips import fold_name
+from measure.errors import UserError
+from measure.predicting import kernels
+from measure.predicting.kernels import CLASS, SPLIT, KernelModel, ServedChip
+from measure.predicting.model import Effects, Level, fit_levels
+from measure.predicting.prediction_terms import Numbers
+from measure.predicting.records import POOL
+from measure.published.servers import AGGREGATED, PublishedServer
+from measure.serving import configuration, step
+from measure.serving.decoder import Decoder
+from measure.serving.formats import FORMATS, INPUT_BIT
+from measure.serving.kernels import distinct_experts
+from measure.serving.plan import Plan, check_context, check_plan
+from measure.serving.step import Operation, Step
+
+MS = 1e-3
+FIRST, FURTHER = PHASES = "first token", "further token"
+ENGINE, SERIES = "engine", "series"
+LEVELS = POOL, ENGINE, CLASS
+BATCHES = {"all": (1, 10**9), "1 to 8": (1, 8), "9 to 64": (9, 64), "65 and more": (65, 10**9)}  # of each data group
+PARTS = PRODUCTS, ATTENTION, EXPERTS, COMMUNICATION, OTHER = (
+    "products", "attention", "experts", "communication", "other kernels",
+)  # fmt: skip
+LAUNCHES, STEP, REQUESTS, PROMPTS, QUEUE = "launches", "step", "requests", "prompts", "queue"
+TERMS = (*PARTS, LAUNCHES, STEP, REQUESTS, PROMPTS, QUEUE)
+SPREADS = {POOL: (0.5, 0.5), ENGINE: (0.3, 0.3), CLASS: (0.3, 0.3), SERIES: (0.2, 0.1)}
+EXPECTED = np.array([{QUEUE: 0.1, LAUNCHES: 1.0}.get(term, 1.0) for term in TERMS])
+CHECKS = {"GPU": "device", "family": "family", "engine": "engine"}  # the column of what a check leaves out
+PLAN = "tensor_parallel", "expert_parallel", "data_parallel", "pipeline_parallel"  # as Plan takes them
+EXPERT_WEIGHTS = "experts wide", "experts narrow"
+MOST_GPUS = 8  # of a collective that was timed
+
+# The names of served models whose configuration is committed under another one
+CONFIGURATIONS = {
+    "meta-llama/Llama-3.1-70B": "meta-llama/Meta-Llama-3.1-70B",
+    "meta-llama/Llama-3.1-8B-Instruct": "meta-llama/Meta-Llama-3.1-8B",
+    "nvidia/Llama-3.1-8B-Instruct-FP8": "meta-llama/Meta-Llama-3.1-8B",
+    "nvidia/Qwen3-32B-NVFP4": "Qwen/Qwen3-32B",
+    "nvidia/DeepSeek-R1-NVFP4": "deepseek-ai/DeepSeek-R1",
+}
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a server does: so many requests in each copy of attention, with so many tokens read and generated."""
+
+    decoder: Decoder
+    plan: Plan
+    chip: ServedChip
+    engine: str
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    reads_prompts: bool = True  # between the steps of decode, as a server with one kind of workers does
+
+
+def group_key(operation: Operation) -> tuple[str, str, str]:
+    """Return the kind of kernel, its formats as labels name them, and its part of a step."""
+    stored = "bf16" if operation.stored == "fp16" else operation.stored
+    if operation.kind == step.PRODUCT:
+        return kernels.PRODUCTS, kernels.product_formats(operation.precision, stored), PRODUCTS
+    if operation.kind in (step.ATTENTION, step.LATENT):
+        is_decode = operation.shape["tokens"] == 1
+        kinds = (kernels.DECODE, kernels.PREFILL) if operation.kind == step.ATTENTION else (
+            kernels.LATENT_DECODE, kernels.LATENT_PREFILL,
+        )  # fmt: skip
+        return kinds[not is_decode], kernels.attention_formats("bf16", stored), ATTENTION
+    if operation.kind == step.EXPERTS:
+        return kernels.EXPERTS, kernels.product_formats(operation.precision, stored), EXPERTS
+    if operation.kind == step.COLLECTIVE:
+        return kernels.COLLECTIVES, operation.name.partition(" ")[0], COMMUNICATION
+    return "", "", OTHER
+
+
+def sizes(operation: Operation) -> dict[str, float]:
+    """Return the sizes that the terms of an operation's kernel take."""
+    shape, work = operation.shape, operation.work
+    found = {"flop": work.flop, "cache_byte": work.cache_byte, "activation_byte": work.activation_byte}
+    if operation.kind == step.PRODUCT:
+        n = shape["n"] * shape["copies"]
+        weight_bit = kernels.BYTE * work.weight_byte / (n * shape["k"])
+        bits = {"weight_bit": weight_bit, "input_bit": INPUT_BIT[operation.precision]}
+        return {"m": shape["m"], "n": n, "k": shape["k"]} | bits
+    if operation.kind in (step.ATTENTION, step.LATENT):
+        reach = shape.get("window", shape.get("most", np.inf))
+        is_latent = operation.kind == step.LATENT
+        return found | {
+            "seen": min(shape["past"] + shape["tokens"], reach), "requests": shape["requests"],
+            "group": shape["heads"] / (1 if is_latent else shape["kv_heads"]),
+            "head_size": shape["rank"] + shape["rotary"] if is_latent else shape["head_size"],
+        }  # fmt: skip
+    if operation.kind == step.EXPERTS:
+        width = 3 * shape["hidden"] * shape["inner"] / shape["tensor"]
+        distinct = distinct_experts(shape["tokens"], int(shape["count"]), int(shape["active"])) / shape["expert"]
+        return {
+            "routed": shape["tokens"] * shape["active"] / shape["expert"], "distinct": distinct, "matrices": 3.0,
+            "hidden": shape["hidden"], "inner": shape["inner"] / shape["tensor"],
+            "weight_bit": kernels.BYTE * work.weight_byte / (distinct * width),
+        }  # fmt: skip
+    return {"sent_byte": work.sent_byte, "gpus": shape.get("gpus", 1.0)}
+
+
+def parts_of(found: Step, chip: ServedChip, engine: str, model: KernelModel) -> dict[str, float]:
+    """Return the time (s) of each of ``PARTS`` of a step, and its number of kernels: a token passes all stages."""
+    sums, groups = dict.fromkeys((*PARTS, LAUNCHES), 0.0), dict[tuple[str, str, str, str], list[Operation]]()
+    for operation in (each for stage in found.stages for each in stage):
+        sums[LAUNCHES] += operation.calls
+        groups.setdefault((*group_key(operation), operation.precision), []).append(operation)
+    for (kind, formats, part, precision), operations in groups.items():
+        calls = np.array([each.calls for each in operations])
+        rate = chip.flop_per_s.get(precision, chip.flop_per_s["bf16"])
+        if not kind:
+            works = [(each.work.flop / rate, each.work.byte / chip.byte_per_s) for each in operations]
+            sums[part] += float(np.max(works, axis=1) @ calls)
+            continue
+        rows = [sizes(each) for each in operations]
+        of = {name: np.array([row[name] for row in rows], float) for name in rows[0]}
+        ones = np.ones(len(rows))
+        of |= {"flop_per_s": rate * ones, "byte_per_s": chip.byte_per_s * ones}
+        by = "" if kind == kernels.COLLECTIVES else engine  # engines also call the collectives of a library
+        sums[part] += float(model.times(kind, of, by, formats, chip.chip_class) @ calls)
+    return sums
+
+
+def prompt_parts(load: Load, model: KernelModel) -> dict[str, float]:
+    """Return the parts of a step that reads one prompt in each copy of attention."""
+    found = step.prefill(load.decoder, load.plan, load.plan.data, load.input_tokens)
+    return parts_of(found, load.chip, load.engine, model)
+
+
+def terms(load: Load, read: Mapping[str, float], model: KernelModel) -> dict[str, dict[str, float]]:
+    """Return the ``TERMS`` (s) of both phases of a server under load; a further token is one step of decode.
+
+    ``read`` has the parts of a prompt.
+    A server with one kind of workers reads a prompt for each answer that ends, between the steps of decode: ``PROMPTS``
+    is their share of a step. The first token waits for the prompts ahead of its own: ``QUEUE`` is those of all others.
+    """
+    context = min(load.input_tokens + load.output_tokens // 2, load.decoder.positions - 1)
+    decode = step.decode(load.decoder, load.plan, load.requests * load.plan.data, context)
+    wrote = parts_of(decode, load.chip, load.engine, model)
+    whole_s = sum(read[part] for part in PARTS)
+    found = {}
+    for phase, of in ((FIRST, read), (FURTHER, wrote)):
+        others = {
+            LAUNCHES: kernels.US * of[LAUNCHES], STEP: MS,
+            REQUESTS: kernels.US * (1 if phase == FIRST else load.requests),
+            PROMPTS: load.reads_prompts * (
+                whole_s * load.requests / load.output_tokens if phase == FURTHER else sum(wrote[part] for part in PARTS)
+            ),
+            QUEUE: whole_s * (load.requests - 1) if phase == FIRST else 0.0,
+        }  # fmt: skip
+        found[phase] = {part: of[part] for part in PARTS} | others
+    return found
+
+
+def least_s(load: Load) -> float:
+    """Return the least time (s) of a step of decode: the bytes of weights and cache over the bandwidth."""
+    context = min(load.input_tokens, load.decoder.positions - 1)
+    works = step.decode(load.decoder, load.plan, load.requests * load.plan.data, context).works()
+    return sum(work.weight_byte + work.cache_byte for work in works) / load.chip.byte_per_s
+
+
+@cache
+def served_decoder(model: str, weights: str | None, expert_weights: str | None) -> Decoder:
+    """Return the decoder of a served model with its weights in these formats, else in those of its configuration.
+
+    Its cache has 8 bits where its weights have 8 or fewer, as servers of such weights mostly have.
+    """
+    decoder = configuration.find(CONFIGURATIONS.get(model, model))
+    if weights is None:
+        return decoder
+    few = FORMATS[weights].bit <= FORMATS["fp8_block"].bit
+    found = decoder.stored(FORMATS[weights], FORMATS["fp8"] if few else None)
+    if expert_weights in (None, weights):
+        return found
+    own = FORMATS[str(expert_weights)]
+    layers = tuple(
+        replace(layer, formats={name: own if name in EXPERT_WEIGHTS else form for name, form in layer.formats.items()})
+        for layer in found.layers
+    )
+    return replace(found, layers=layers)
+
+
+def load_of(row: PublishedServer, chip: ServedChip, most_gpus: int = MOST_GPUS) -> Load:
+    """Return what the workers of a server that decode do. Raises UserError with the reason if that is not known."""
+    start = "" if row.mode == AGGREGATED else "decode_"
+    sizes = {name: getattr(row, f"{start}{name}") for name in ("batch", *PLAN)}
+    if sizes["batch"] is None:
+        raise UserError("the requests of a worker are unknown")
+    plan = Plan(*(sizes[name] or 1 for name in PLAN))
+    if plan.gpus > most_gpus:
+        raise UserError(f"a worker has more than {most_gpus} GPUs, and nobody timed collectives of so many")
+    if plan.expert_tensor * plan.expert != plan.tensor * plan.data:
+        raise UserError("its plan shares the experts among other GPUs than a stage has")
+    decoder = served_decoder(row.model, row.weights, row.expert_weights)
+    check_plan(decoder, plan)
+    check_context(decoder, row.input_tokens + row.output_tokens)
+    lengths = row.input_tokens, row.output_tokens
+    return Load(decoder, plan, chip, row.engine, int(sizes["batch"]), *lengths, row.mode == AGGREGATED)
+
+
+def server_rows(
+    servers: Iterable[PublishedServer], data: Path, model: KernelModel
+) -> tuple[pd.DataFrame, Counter[str]]:
+    """Return a row with terms and time (s) for each phase of each server, and how many servers lack one by reason."""
+    chips, found, reasons = kernels.served_chips(data), [], Counter[str]()
+    prompts: dict[tuple[Any, ...], dict[str, float]] = {}  # many servers read the same
+    for row in servers:
+        chip = chips.get(fold_name(row.device))
+        try:
+            if chip is None:
+                raise UserError("its GPU has no datasheet")
+            load = load_of(row, chip)
+            if row.tpot_s < least_s(load):
+                raise UserError("it held fewer requests than it was asked for: their bytes exceed the bandwidth")
+        except UserError as problem:
+            reasons[str(problem)] += 1
+            continue
+        prompt = row.model, row.weights, row.expert_weights, load.plan, chip.name, row.engine, row.input_tokens
+        if prompt not in prompts:
+            prompts[prompt] = prompt_parts(load, model)
+        of_phases = terms(load, prompts[prompt], model)
+        for phase, seconds in ((FIRST, row.ttft_s), (FURTHER, row.tpot_s)):
+            if phase == FURTHER or load.reads_prompts:
+                found.append({
+                    **of_phases[phase], "phase": phase, "latency_s": seconds,
+                    "device": chip.name, "chip_class": chip.chip_class, "engine": row.engine, "family": load.decoder.kind, "batch": load.requests, "gpus": load.plan.gpus,
+                    "row": row.row, "series": SPLIT.join((chip.name, row.engine, row.software or "", row.model)),
+                })  # fmt: skip
+    return pd.DataFrame(found), reasons
+
+
+def fit_servers(rows: pd.DataFrame, first: Effects | None = None) -> Effects:
+    """Fit the coefficients of a phase; each series counts as the square root of its rows."""
+    weights = rows.groupby("series").latency_s.transform("size").to_numpy(float) ** -0.5
+    labels = {POOL: [""] * len(rows), ENGINE: rows.engine, CLASS: rows.chip_class, SERIES: rows.series}
+    levels = [Level(name, list(of_rows), *SPREADS[name]) for name, of_rows in labels.items()]
+    values, times, none = rows[[*TERMS]].to_numpy(float), rows.latency_s.to_numpy(float), np.zeros(len(rows))
+    return fit_levels(values, none, times, levels, weights / weights.mean(), EXPECTED, first)
+
+
+def coefficients(effects: Effects, engine: str, chip_class: str) -> Numbers:
+    """Return the coefficients ``(terms,)`` of an engine on a class of chips; of all where it was not fitted."""
+    labels = (POOL, ""), (ENGINE, engine), (CLASS, chip_class)
+    found: Numbers = EXPECTED * np.exp(sum(effects[label] for label in labels if label in effects))
+    return found
+
+
+def likely_s(effects: Effects, rows: pd.DataFrame) -> Numbers:
+    """Return the likely times (s) ``(rows,)``."""
+    labels = list(zip(rows.engine, rows.chip_class, strict=True))
+    of = {label: coefficients(effects, *label) for label in set(labels)}
+    found: Numbers = (rows[[*TERMS]].to_numpy(float) * np.array([of[label] for label in labels])).sum(axis=1)
+    return found
+
+
+def check_servers(rows: pd.DataFrame, effects: Effects) -> pd.DataFrame:
+    """Return all rows of a phase for each of ``CHECKS``, with ``label`` and ``ratio`` to the fit without that label."""
+    parts = []
+    for left_out, column in CHECKS.items():
+        for label, own in rows.groupby(column, sort=True):
+            others = rows[rows[column] != label]
+            if len(others):
+                without = fit_servers(others, effects)
+                parts.append(own.assign(left_out=left_out, label=label, ratio=own.latency_s / likely_s(without, own)))
+    return pd.concat(parts)
