@@ -12,6 +12,7 @@ from typing import Any
 from measure.cache.table import as_text
 from measure.errors import UserError, unknown
 from report import failures
+from report.charts import drawing
 from report.charts.drawing import converted, picture
 from report.display import Display
 from report.engine.project import read_project
@@ -51,6 +52,7 @@ def write_figures(
         for cell in cells:
             if (name := cell.options.get("label")) in wanted:
                 figure = _run(cell, names)
+                drawing.cancel()  # a page's picture
                 specification = getattr(figure, "specification", None)
                 if specification is None:
                     why = "its data are missing" if isinstance(figure, Display) else "no @display.figure made it"

@@ -193,7 +193,7 @@ def expert_curves(rows: pd.DataFrame) -> pd.Series:
     kept = shapes.isin(SERVED) & plans.isin(PLANS) & is_power(rows.tokens, 4) & (rows.distribution == "power_law_1.2")
     work = rows.tokens * rows.top_k * rows.hidden * rows.inner
     whole = work.where(plans.isin(PLANS[:1]), 0)
-    return kept | fastest(rows, whole, [*FORMAT, "kernel"])
+    return kept | fastest(rows, whole, [*FORMAT, "kernel", "distribution"])
 
 
 def latent_fastest(rows: pd.DataFrame) -> pd.Series:
@@ -206,6 +206,7 @@ def every(rows: pd.DataFrame) -> pd.Series:
 
 
 FORMAT = ["device", "engine", "precision", "weights"]
+SHAPE = ["hidden", "inner", "experts", "top_k"]
 CACHED = ["device", "engine", "phase", "precision", "cache"]
 EXTRACTS: dict[type[Any], Extract] = {
     TimedProduct: Extract(
@@ -222,7 +223,7 @@ EXTRACTS: dict[type[Any], Extract] = {
         {"batch": 1.5, "tokens": 1.5, "cached_tokens": 1.5, "heads": 1.5}, 11, 11, latent_fastest,
     ),
     TimedExperts: Extract(
-        ("moe",), experts, [*FORMAT, "has_power"], [*FORMAT, "kernel", "has_power", "distribution"],
+        ("moe",), experts, [*FORMAT, "has_power", *SHAPE], [*FORMAT, "kernel", "has_power", "distribution"],
         {"tokens": 1.5, "hidden": 0.5, "inner": 0.5, "experts": 1, "tensor_parallel": 1, "expert_parallel": 1}, 97, 19,
         expert_curves,
     ),

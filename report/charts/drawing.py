@@ -56,6 +56,12 @@ def begin(specification: dict[str, Any], place: Path) -> None:
     _begun.append((specification, place, drawn))
 
 
+def cancel() -> None:
+    """Leave out the pictures that are not drawn yet, where nobody waits for them."""
+    while _begun:
+        _begun.pop()[2].cancel()
+
+
 def finish() -> None:
     """Wait for all pictures. One that fails holds a sentence about it; the failure is raised if failures are strict."""
     while _begun:

@@ -56,14 +56,14 @@ def test_a_small_package_becomes_tables(package, tmp_path, capsys):
         ("DeepGemmFp", "fp8_block", 4096): 0.000143488,
     }  # fmt: skip
     assert {row.device for row in found["products"]} == {"NVIDIA H200 SXM"}
-    # Two of a kept curve, and one of the kernel in any case
-    assert sorted(row.tokens for row in found["experts"]) == [64, 64, 4096]
+    # Two of a kept curve, and one of each other distribution
+    assert sorted(row.tokens for row in found["experts"]) == [64, 64, 64, 4096]
     # 16,777,216 numbers of 2 bytes or of 1
     assert {(row.precision, row.message_byte) for row in found["collectives"]} == {
         ("fp16", 33554432),
         ("int8", 16777216),
     }
-    assert [len(table.read(file_of(PublishedServer, tmp_path), PublishedServer)), len(found["experts"])] == [3, 3]
+    assert [len(table.read(file_of(PublishedServer, tmp_path), PublishedServer)), len(found["experts"])] == [3, 4]
     out = capsys.readouterr().out
     assert "published/kernels/products.csv: 6 rows read, 5 written\n  1 between the chosen sizes" in out
     assert "published/kernels/collectives.csv: 4 rows read, 2 written\n  2 repeats the key of a row" in out

@@ -14,10 +14,20 @@ from measure.models import catalog
 from measure.run.request import Request
 from measure.run.storing import RunCache
 from measure.run.tasks import HardwareCounterTask, ProfileTask, RoundTask
+from measure.timing.sampling import Sampling
+
+HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
+"""The fewest samples there are."""
 
 
 def cell(model, batch=1, precision="fp32", variant="eager", phase="inference"):
     return Cell(model.name, batch, precision, phase, variant)
+
+
+def small_cell(network, precision, variant, phase, batch=2):
+    """A model of ``helpers.small_network``, and a cell of it."""
+    (model,) = catalog.find([f"helpers.small_network:{network}"])
+    return model, cell(model, batch, precision, variant, phase)
 
 
 def inference_task(model, batch, precision, variant, number):

@@ -121,6 +121,9 @@ def render(data, folder, *flags):
     folder.mkdir(parents=True)
     for name in ("_quarto.yml", "index.qmd", "published.qmd", "bib", "data", "measure", "report"):
         (folder / name).symlink_to(ROOT / name)  # pictures are drawn next to them
+    (folder / "_cache").mkdir()
+    for bundle in (ROOT / "_cache").glob("vega-*.js"):  # making it anew takes two seconds
+        (folder / "_cache" / bundle.name).symlink_to(bundle)
     words = ["--strict", "--engine", "embedded", "--data", str(data), "--out", str(folder / "site"), *flags]
     assert report_command.main(words, folder) == 0
     return folder / "site"

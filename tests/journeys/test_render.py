@@ -129,3 +129,4 @@ def test_a_failing_cell_leaves_its_sentence_and_its_number(tmp_path, monkeypatch
     assert re.search(r"See Figure\s1, Table\s1 and this", page)
     assert re.search(r"index.qmd:6: ModuleNotFoundError.*Figure\s1: A failure\. .*Table\s1: After Figure\s1", page)
     assert page.endswith("The end.")
+    assert main(["--engine", "embedded", "--formats", "html", "--strict"], project) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import gpu
-from helpers.cells import cell
+from helpers.cells import HASTY, cell
 
 import measure
 from measure.counting import count
@@ -17,7 +17,6 @@ from measure.machine import devices, settings
 from measure.machine.settings import SettingChangedError
 from measure.models import own_models
 from measure.timing import calls
-from measure.timing.sampling import Sampling
 from measure.verbs import model as model_verb
 
 SETTING = {  # a user's line, by the name that reads the setting
@@ -65,7 +64,6 @@ def make(batch):
     return Network(), torch.rand(batch, 8)
 """
 CPU = devices.find("cpu")
-HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import pytest
 
 from measure.errors import UserError
 from report import failures
+from report.charts import drawing
 from report.figure_files import write_figures
 
 INDEX = """\
@@ -52,6 +53,7 @@ def test_every_figure_with_its_data_in_every_format(write, tmp_path):
     out = tmp_path / "out"
     assert (out / "fig-two.csv").read_text() == "number,who\n2,a\n"
     assert not (tmp_path / "ran").exists()  # only what prepares figures is run
+    assert drawing._begun == []  # nor is a picture drawn for a page
     files, _ = write("fig-two", formats=["svg", "png", "pdf", "json"])
     assert files == ["fig-two.csv", "fig-two.svg", "fig-two.png", "fig-two.pdf", "fig-two.vl.json"]
     starts = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}

@@ -27,7 +27,7 @@ from report.paper.frames import spread
 
 pytestmark = pytest.mark.slow
 
-MODELS, DETAILED = 170, 4  # of four models one has steps and profiles: more than a figure with a row for each draws
+MODELS, DETAILED = 132, 3  # of three models one has steps and profiles: more than a figure with a row for each draws
 NUMBERS = {10: "ten", 12: "twelve", display.DRAWN: "thirty", display.LISTED: "a hundred"}
 
 

@@ -30,8 +30,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "mine"
 
 
-def rendered(folder, *words):
-    line = [sys.executable, "-m", "report", "--engine", "embedded", *words]
+def rendered(folder):
+    line = [sys.executable, "-m", "report", "--engine", "embedded"]
     run = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
     paper = folder / "_site" / "paper.pdf"
     pages = pypdfium2.PdfDocument(paper) if paper.exists() else []
@@ -58,7 +58,6 @@ def test_a_new_folder_renders_and_says_whose_words_are_whose(folder):
     assert re.search(r"could not be computed: discussion\.qmd:\d+: NameError: name 'nothing'", run.stderr)
     assert "End." in text
     assert re.search(r"Who handed in what.*Ada.*Ünal", text)
-    assert rendered(folder, "--strict")[0].returncode == 1
 
 
 def test_a_new_paper_has_the_abstract_of_its_author_alone(tmp_path):

@@ -104,17 +104,20 @@ def test_a_backward_pass_that_fails_keeps_the_forward_counts():
     assert columns["backward_flop"] is columns.get("training_peak_byte") is layers["1"]["backward_traffic_byte"] is None
 
 
-# Models of libraries, against torch's own counter and the numbers that torchvision publishes
-NAMES = set(torchvision.models.list_models(module=torchvision.models))
-MODELS = {model.name: model for model in catalog.find(["torchvision:*"], native_size=True) if model.name in NAMES}
+# Models of libraries, against torch's own counter and the numbers that torchvision publishes: the smallest of each
+# kind, as others have more or wider layers of that kind. data/workload/counting_programs.csv compares all of them.
 FAST = ("alexnet", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1", "swin_t", "vit_b_32")
+SLOW = (
+    "convnext_tiny", "densenet121", "efficientnet_b0", "efficientnet_v2_s", "googlenet", "inception_v3", "maxvit_t",
+    "mnasnet0_5", "mobilenet_v2", "mobilenet_v3_small", "regnet_x_400mf", "regnet_y_400mf", "resnet50",
+    "resnext50_32x4d", "squeezenet1_0", "swin_v2_t", "vgg11", "vgg11_bn", "vit_h_14", "wide_resnet50_2",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if name not in FAST)]
-)
+@pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_counts_are_those_of_torch_and_of_torchvision(name):
-    network, inputs = catalog.build_on_meta(MODELS[name]), catalog.make_inputs(MODELS[name], 1, "meta")
+    (model,) = catalog.find([f"torchvision:{name}"], native_size=True)
+    network, inputs = catalog.build_on_meta(model), catalog.make_inputs(model, 1, "meta")
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         network(*inputs)
     columns, layers, _ = count.count_network(network, inputs)

@@ -44,8 +44,8 @@ def test_every_model_is_offered_or_left_out_for_a_reason():
     assert (match("gpt2_prefill_77"), match("gpt4*")) == (["gpt2_prefill_77"], [])
 
 
-# Of each way to build a network: positions, frozen normalisation, a backbone without weights. All classification models
-# are counted by test_count.
+# Of each way to build a network: positions, frozen normalisation, a backbone without weights. The smallest
+# classification models of each kind are counted by test_count.
 BUILT = (
     "vit_b_32", "lraspp_mobilenet_v3_large", "fasterrcnn_mobilenet_v3_large_fpn", "fcos_resnet50_fpn", "mvit_v2_s",
     "r2plus1d_18", "raft_small",

@@ -1,15 +1,13 @@
-"""Forward passes and training steps in all precisions and variants: calls, times and memory."""
+"""Calls in all precisions and variants, their memory, and graphs of them; ``test_steps.py`` has training steps."""
 
-import math
 from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers.cells import cell
+from helpers.cells import HASTY, cell, small_cell
 from helpers.gpu import graph_side
 from helpers.small_network import network as small
 
-from measure.domain.models import IMAGE, Model
 from measure.machine import devices
 from measure.models import catalog
 from measure.models.call import cast
@@ -17,7 +15,6 @@ from measure.run.worker import classify
 from measure.timing import calls, variant_setup
 from measure.timing.sampling import Sampling
 
-HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 PIXELS = torch.channels_last
 
 
@@ -40,25 +37,8 @@ class Watched(devices.Cpu):
 CPU = devices.find("cpu")
 
 
-def about(model, precision, variant, phase, batch=2):
-    """A model of ``helpers.small_network`` and the cell."""
-    (model,) = catalog.find([f"helpers.small_network:{model}"])
-    return model, cell(model, batch, precision, variant, phase)
-
-
 def prepare(precision="fp32", variant="eager", device=CPU, model="network"):
-    return calls.prepare(device, *about(model, precision, variant, "inference"))
-
-
-def step_of(precision="fp32", variant="eager", batch=1):
-    return calls.prepare(CPU, *about("two_scores", precision, variant, "step", batch))
-
-
-def measure_step(model="two_scores", precision="fp32", variant="eager", beat=lambda: None):
-    return calls.measure(CPU, *about(model, precision, variant, "step", 1), HASTY, beat)
-
-
-# Forward passes
+    return calls.prepare(device, *small_cell(model, precision, variant, "inference"))
 
 
 @pytest.mark.parametrize(
@@ -130,118 +110,13 @@ def test_a_forward_pass_has_no_gradients_and_cold_caches(monkeypatch, variant):
         return network, images
 
     monkeypatch.setattr("helpers.small_network.network", watched)
-    timing = calls.measure(device, *about("network", "bf16", variant, "inference"), HASTY, lambda: None)
+    timing = calls.measure(device, *small_cell("network", "bf16", variant, "inference"), HASTY, lambda: None)
     assert len(timing.latencies_s) == 3  # the fewest, since the limit is 0
     assert min(timing.latencies_s) > 0
     assert {each.event_s for each in timing.samples} == {None}  # a processor has no time of its own
     assert set(notes) == {(torch.bfloat16, False)}
     assert device.cleared == (len(notes) if variant == "cold" else 0)  # before each call
     assert timing.block == 1 or variant == "eager"
-
-
-# Training steps
-
-
-def test_sgd_with_momentum():
-    step = step_of()
-    step()
-    (label,) = (int(tensor) for tensor in step.resident() if not tensor.is_floating_point())
-    weights = step.network.weight.detach().flatten()
-    # Both scores are 0, so the gradient of the label's is 1/2 - 1, of the other 1/2; the rate is 1/1000.
-    assert weights[label].item() == pytest.approx(0.0005)
-    assert weights[1 - label].item() == pytest.approx(-0.0005)
-    step()
-    # Now the label's probability is 1 / (1 + e^-0.001), and 0.9 of the first gradient is added.
-    gradient = 0.9 * 0.5 + 1 - 1 / (1 + math.exp(-0.001))
-    assert step.network.weight[label].item() == pytest.approx(0.0005 + 0.001 * gradient)
-
-
-def test_what_stays_in_memory_between_steps():
-    step, adam = step_of(batch=3), step_of(variant="adam", batch=3)
-    step()
-    adam()
-    # Two weights and their momentum, three inputs and three labels; or two averages, and the number of the step.
-    assert sorted(tensor.numel() for tensor in step.resident()) == [2, 2, 3, 3]
-    assert sorted(tensor.numel() for tensor in adam.resident()) == [1, 2, 2, 2, 3, 3]
-    # Its first step is rate * g / |g| (D. Kingma and J. Ba, Adam, 2015, algorithm 1), but for epsilon.
-    assert adam.network.weight.abs().flatten().tolist() == pytest.approx([0.001, 0.001])
-
-
-@pytest.mark.parametrize(
-    ("precision", "variant", "dtype", "scale"),
-    [
-        ("bf16", "eager", torch.bfloat16, 1),
-        ("bf16", "autocast", torch.float32, 1),
-        ("fp16", "autocast", torch.float32, 2**16),  # a GradScaler begins so
-    ],
-)
-def test_stages_use_the_weights_precision_and_fp16_a_scale(precision, variant, dtype, scale):
-    step = step_of(precision, variant)
-    weight = step.network.weight
-    assert step.network.training
-    step.forward()
-    assert weight.grad is None
-    step.backward()
-    assert weight.dtype == weight.grad.dtype == dtype
-    assert weight.grad.abs().flatten().tolist() == [0.5 * scale] * 2
-    assert weight.abs().max() == 0
-    step.update()
-    assert weight.grad is None
-    assert weight.abs().flatten().tolist() == pytest.approx([0.0005, 0.0005], rel=2**-8)
-    assert not torch.is_autocast_enabled("cpu")
-
-
-def flagged(timed):
-    return [phase for phase, timing in {"step": timed, **timed.stages}.items() if "skipped" in timing.flags]
-
-
-def test_the_loss_scale_settles_before_steps_are_timed(monkeypatch):
-    scales, sample = [], calls.sample
-
-    def noted(stopwatch, *others):
-        scales.append(stopwatch.call.scaler.get_scale())
-        return sample(stopwatch, *others)
-
-    monkeypatch.setattr(calls, "sample", noted)
-    timed = measure_step("scores_of_1000", "fp16", "autocast")
-    # A weight's gradient is 1000 * scale / 2 in fp16 (at most 65504): 64000 at a scale of 2^7.
-    assert scales == [2**7]
-    assert flagged(timed) == []
-
-
-def test_steps_that_leave_the_optimiser_out_are_flagged():
-    # No gradient is finite, at any scale; without a scale no step is left out.
-    assert flagged(measure_step("scores_of_infinity", "fp16", "autocast")) == ["step", "update"]
-    assert flagged(measure_step("scores_of_infinity")) == []
-
-
-def test_a_step_and_its_stages_are_timed_sample_by_sample():
-    beats = []
-    timed = measure_step(beat=lambda: beats.append(None))
-    assert list(timed.stages) == ["forward", "backward", "update"]
-    step, *stages = (timing.latencies_s for timing in (timed, *timed.stages.values()))
-    assert len(step) == 3  # the fewest, since the limit is 0
-    for whole, *parts in zip(step, *stages, strict=True):
-        assert min(parts) > 0
-        assert sum(parts) == pytest.approx(whole)  # on a processor, which is done when an operator returns
-    assert len(beats) > 3 * len(timed.samples) * timed.block  # a sign of life comes between stages
-    # Weights and momentum are 2 numbers of 4 bytes each, the input one, the label one of 8 bytes. At most there are
-    # besides them scores, their gradient and the weights' gradient, 2 numbers each, and a little for the loss.
-    assert 8 + 8 + 4 + 8 + 3 * 8 <= timed.peak_byte < 1024
-
-
-def test_the_peak_of_memory_leaves_out_what_a_step_frees():
-    image = torch.zeros(1000)
-
-    def one_after_another():
-        sine = image.sin()
-        cosine = image.cos()
-        del sine
-        return cosine.mul(image)
-
-    # A sine, a cosine and their sum, each of 1000 numbers of 4 bytes, and the numbers themselves.
-    assert calls.measure_peak_byte(lambda: image.sin() + image.cos(), [image], CPU) == 4 * (1000 + 3000)
-    assert calls.measure_peak_byte(one_after_another, [], CPU) == 8000
 
 
 @pytest.mark.gpu
@@ -342,76 +217,8 @@ def test_a_call_that_a_graph_cannot_hold_is_unsupported_and_named(graphs, proble
 
 def test_a_training_step_is_not_captured():
     with pytest.raises(NotImplementedError, match="of a forward pass, not of a training step") as caught:
-        calls.prepare(Watched("cuda"), *about("two_scores", "fp32", "cuda_graph", "step"))
+        calls.prepare(Watched("cuda"), *small_cell("two_scores", "fp32", "cuda_graph", "step"))
     assert classify(caught.value).status == "unsupported"
-
-
-# Losses
-
-
-def loss_of(family):
-    return calls.Loss(Model("net", "torchvision", family, IMAGE))
-
-
-def scores(*shape):
-    """All alike, so that each of the classes has the same probability."""
-    return torch.zeros(shape, requires_grad=True)
-
-
-@pytest.mark.parametrize(
-    ("output", "classes", "shapes"),
-    [
-        (scores(6, 10), [10], [(6,)]),
-        # Segmentation has a label for each pixel, and every output counts.
-        ({"out": scores(2, 21, 4, 3), "aux": scores(2, 5, 4, 3)}, [21, 5], [(2, 4, 3), (2, 4, 3)]),
-        ((scores(1, 2), torch.ones(1, 7)), [2], [(1,)]),  # an output without a gradient is left out
-    ],
-)
-def test_equal_scores_have_the_log_of_their_number_as_loss(output, classes, shapes):
-    loss = loss_of("segmentation")
-    assert loss(output).item() == pytest.approx(sum(map(math.log, classes)))
-    drawn = list(loss.targets)
-    assert [tuple(target.shape) for target in drawn] == shapes
-    assert all(0 <= target.min() <= target.max() < count for target, count in zip(drawn, classes, strict=True))
-    loss(output)  # targets are drawn once
-    assert [id(target) for target in loss.targets] == list(map(id, drawn))
-
-
-def test_a_sequence_has_a_label_for_each_step():
-    loss = loss_of("own")
-    output = torch.zeros(2, 5, 7)
-    output[..., 3] = 1.0
-    output.requires_grad_()
-    distance = loss({"scores": output, "length": torch.ones(2), "name": None})
-    (labels,) = loss.targets
-    assert labels.shape == (2, 5)
-    # The class 3 has the score 1 and the six others 0: its probability is e / (e + 6), theirs 1 / (e + 6).
-    right = (labels == 3).float().mean().item()
-    assert distance.item() == pytest.approx(math.log(math.e + 6) - right)
-
-
-# Features, and other outputs without classes, are fitted to numbers of their shape.
-@pytest.mark.parametrize(
-    ("family", "shape"), [("audio", (2, 5, 3)), ("own", ()), ("own", (4,)), ("own", (4, 1)), ("own", (4, 3, 1))]
-)
-def test_outputs_without_classes_are_fitted_to_numbers(family, shape):
-    loss, output = loss_of(family), scores(*shape)
-    distance = loss((output, None))
-    (target,) = loss.targets
-    assert target.shape == output.shape
-    assert distance.item() == pytest.approx(target.square().mean().item())
-    # The mean of (f - t)^2 over n numbers has the gradient 2 (f - t) / n.
-    distance.backward()
-    assert torch.allclose(output.grad, -2 * target / target.numel())
-
-
-def test_outputs_without_a_gradient_and_nested_ones_are_refused():
-    parts = [torch.ones(2, 4), torch.ones(3, 4)]
-    nested = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
-    with pytest.raises(NotImplementedError, match="net has no output that a gradient flows back from"):
-        loss_of("plain")(torch.ones(1, 7))
-    with pytest.raises(NotImplementedError, match=r"net returns a nested tensor; .*pad it"):
-        loss_of("plain")(nested)
 
 
 class Packed(torch.Tensor):
@@ -429,11 +236,3 @@ def test_weights_that_refuse_to_be_cast_are_timed_as_they_are():
     cast(layer, torch.float16)
     assert layer.weight.dtype == torch.float32
     assert torch.equal(layer(torch.ones(2, 8)), torch.full((2, 4), 4.0))  # 8 products of 1 and 0.5
-
-
-def test_a_step_with_sparse_gradients_is_timed_with_its_memory():
-    timing = measure_step("sparse_words")
-    assert timing.samples
-    # 1000 words of 4 numbers. Momentum holds the 3 words of a step: 3 numbers of 8 B and 3 x 4 of 4 B
-    words, momentum = 1000 * 4 * 4, 3 * 8 + 3 * 4 * 4
-    assert words + momentum < timing.peak_byte < 2 * words  # a dense gradient alone would double it

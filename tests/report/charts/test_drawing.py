@@ -20,6 +20,7 @@ CHART = {
 
 def test_a_picture_that_crashes_says_so_and_the_others_are_drawn(tmp_path, monkeypatch):
     monkeypatch.delenv(failures.STRICT)
+    monkeypatch.setattr(drawing, "_begun", [])  # without those of other tests, whose folders are gone
     before, wrong, deadly, after = [tmp_path / f"{name}.svg" for name in ("before", "wrong", "deadly", "after")]
     drawing.begin(CHART, before)
     drawing.begin(CHART | {"mark": "no mark"}, wrong)
