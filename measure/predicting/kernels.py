@@ -1,14 +1,14 @@
 """A model of the times of a language model's kernels: products, attention, experts, and collectives of several GPUs.
 
-A time is the root of a sum of squares. Each term is a power law of the kernel's sizes, at the roof of its chip, times a
-coefficient that is not negative: a time never falls as a size grows. ``docs/prediction.md`` lists the terms. The logarithm
-of a coefficient is a sum over levels, as in ``measure/predicting/model.py``: all kernels of a kind, one kernel, one
-kernel on a class of chips, and one source's timings of it on one device, which no prediction uses.
+A time is the root of a sum of squares. Each term is a power law of the kernel's sizes, at the roof of its chip, times
+a coefficient that is not negative: a time never falls as a size grows. ``docs/prediction.md`` lists the terms. The
+logarithm of a coefficient is a sum over levels, as in ``measure/predicting/model.py``: of all kernels of a kind, of one
+kernel, of one kernel on a class of chips, and of its timings on one device, which no prediction uses.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -92,12 +92,13 @@ def attention_terms(of: Columns) -> dict[str, Numbers]:
 
 
 def expert_terms(of: Columns) -> dict[str, Numbers]:
-    """Return the terms (s) of a GPU's experts: ``routed`` rows of all its experts together, ``distinct`` ones with tokens."""
+    """Return the terms (s) of a GPU's experts: ``distinct`` ones have tokens, ``routed`` rows together."""
     width = of["matrices"] * of["hidden"] * of["inner"]
     flop_s = 2 * of["routed"] * width / of["flop_per_s"]
     weight_s = of["distinct"] * width * of["weight_bit"] / BYTE / of["byte_per_s"]
     padded = of["distinct"] * TILE + of["routed"]
-    io_s = of["routed"] * (2 * of["hidden"] + 2 * of["matrices"] * of["inner"]) * counts.ACTIVATION.bit / BYTE / of["byte_per_s"]
+    numbers = of["routed"] * (2 * of["hidden"] + 2 * of["matrices"] * of["inner"])
+    io_s = numbers * counts.ACTIVATION.bit / BYTE / of["byte_per_s"]
     return {
         "start": US + 0 * flop_s,
         "arithmetic": flop_s,
@@ -114,12 +115,7 @@ def expert_terms(of: Columns) -> dict[str, Numbers]:
 def collective_terms(of: Columns) -> dict[str, Numbers]:
     """Return the terms (s) of a collective: a start, one for each GPU, and the bytes that each GPU sends."""
     sent_s = of["sent_byte"] / LINK_BYTE_PER_S
-    return {
-        "start": 10 * US + 0 * sent_s,
-        "GPUs": of["gpus"] * US,
-        "link": sent_s,
-        "link ramp": ramp(sent_s),
-    }
+    return {"start": 10 * US + 0 * sent_s, "GPUs": of["gpus"] * US, "link": sent_s, "link ramp": ramp(sent_s)}
 
 
 TERMS: dict[str, Callable[[Columns], dict[str, Numbers]]] = {
@@ -130,7 +126,7 @@ TERMS: dict[str, Callable[[Columns], dict[str, Numbers]]] = {
 
 @dataclass(frozen=True, eq=False)
 class ServedChip:
-    """A chip as its datasheet describes it: peaks (FLOP/s) by precision, bandwidth, memory (B), power (W) and class.
+    """A chip by its datasheet: peaks (FLOP/s) by precision, bandwidth (B/s), memory (B), power limit (W), and class.
 
     A class shares its sort of memory and the fewest bits that its units multiply: HBM and fp8 are Hopper's.
     """
@@ -155,8 +151,10 @@ def served_chips(data: Path) -> dict[str, ServedChip]:
         rates = dict.fromkeys(SIXTEEN_BITS, either) | rates
         memory = "HBM" if (rows[0].memory_type or "").startswith("HBM") else "GDDR"
         fewest = next((each for each in ("fp4", "fp8") if each in rates), "16 bits")
-        sizes = [max((getattr(row, name) or 0 for row in rows), default=0) or None for name in ("memory_byte", "power_w")]
-        found[name] = ServedChip(rows[0].chip, rates, float(roof.byte_per_s), sizes[0], sizes[1], f"{memory}, {fewest}")
+        held = max((row.memory_byte for row in rows if row.memory_byte), default=None)
+        power_w = max((row.power_w for row in rows if row.power_w), default=None)
+        chip_class = f"{memory}, {fewest}"
+        found[name] = ServedChip(rows[0].chip, rates, float(roof.byte_per_s), held, power_w, chip_class)
     return found
 
 
@@ -221,9 +219,9 @@ def fit_kernels(kind: str, rows: pd.DataFrame, first: Effects | None = None) -> 
     """
     squares = matrix(TERMS[kind](columns(rows))) ** 2
     weights = rows.groupby("series").latency_s.transform("size").to_numpy(float) ** -0.5
-    labels = {POOL: [""] * len(rows), KERNEL: rows.kernel, CLASS: rows.chip_class + SPLIT + rows.kernel}
-    labels[SERIES] = rows.series
-    levels = [Level(name, list(of_rows), *SPREADS[name]) for name, of_rows in labels.items()]
+    on_class = rows.chip_class + SPLIT + rows.kernel
+    labels = {POOL: [""] * len(rows), KERNEL: [*rows.kernel], CLASS: [*on_class], SERIES: [*rows.series]}
+    levels = [Level(name, of_rows, *SPREADS[name]) for name, of_rows in labels.items()]
     times, none = rows.latency_s.to_numpy(float) ** 2, np.zeros(len(rows))
     return fit_levels(squares, none, times, levels, weights / weights.mean(), np.ones(squares.shape[1]), first)
 
@@ -255,7 +253,7 @@ def read_rows(data: Path, read: Callable[[Path, str], list[Any]] = read_kernels)
         rows = rows.assign(
             device=[chip.name for chip in own], chip_class=[chip.chip_class for chip in own],
             byte_per_s=[chip.byte_per_s for chip in own],
-            flop_per_s=[chip.flop_per_s.get(each) for chip, each in zip(own, rows.precision, strict=True)],
+            flop_per_s=[chip.flop_per_s.get(each, np.nan) for chip, each in zip(own, rows.precision, strict=True)],
         )  # fmt: skip
         rows = rows if kind == COLLECTIVES else rows[rows.flop_per_s.notna()]
         rows = rows.assign(series=rows.device + SPLIT + rows.kernel)
@@ -265,7 +263,7 @@ def read_rows(data: Path, read: Callable[[Path, str], list[Any]] = read_kernels)
 
 
 def _frame(rows: Iterable[Any], formats: Callable[[Any], str], **sizes: Callable[[Any], Any]) -> pd.DataFrame:
-    """Return a row for each timed kernel, labelled by engine, kernel and formats, with these ``sizes`` besides its own."""
+    """Return a row for each timed kernel with ``sizes`` besides its own, labelled by engine, kernel and formats."""
     found = []
     for row in rows:
         own = {name: size(row) for name, size in sizes.items()}
@@ -278,7 +276,7 @@ def _multiplied(row: Any) -> str:
 
 
 def _products(rows: list[Any]) -> pd.DataFrame:
-    """vLLM's products with blocks of fp8 were timed with their launches (data/published/README.md): they are left out."""
+    """Leave out vLLM's products with blocks of fp8: their launches are timed too (data/published/README.md)."""
     wanted = [row for row in rows if (row.engine, row.weights) != ("vllm", "fp8_block")]
     bits = {"weight_bit": lambda row: FORMATS[row.weights].bit, "input_bit": lambda row: INPUT_BIT[row.precision]}
     return _frame(wanted, _multiplied, **bits)
@@ -295,12 +293,20 @@ def attention_formats(precision: str, cache: str) -> str:
     return f"{precision} to {cache}"
 
 
-def _with_work(rows: Iterable[Any], work_of: Callable[[Any], counts.KernelWork], **sizes: Callable[[Any], Any]) -> pd.DataFrame:
+def _with_work(
+    rows: Iterable[Any], work_of: Callable[[Any], counts.KernelWork], **sizes: Callable[[Any], Any]
+) -> pd.DataFrame:
     """Return rows of attention with their work."""
     works = {id(row): work_of(row) for row in rows}
     for name in ("flop", "cache_byte", "activation_byte"):
-        sizes[name] = lambda row, name=name: getattr(works[id(row)], name)
-    return _frame(rows, lambda row: attention_formats(row.precision, row.cache), requests=lambda row: row.batch, **sizes)
+        sizes[name] = partial(_of_work, works, name)
+    return _frame(
+        rows, lambda row: attention_formats(row.precision, row.cache), requests=lambda row: row.batch, **sizes
+    )
+
+
+def _of_work(works: Mapping[int, counts.KernelWork], name: str, row: Any) -> float:
+    return float(getattr(works[id(row)], name))
 
 
 def _attention(phase: str) -> Callable[[list[Any]], pd.DataFrame]:
@@ -343,7 +349,8 @@ def _experts(rows: list[Any]) -> pd.DataFrame:
         if row.expert_parallel == 1 and row.distribution != "balanced" and row.kernel != "moe_torch_flow_min_latency"
     ]
     return _frame(
-        wanted, _multiplied, routed=lambda row: row.tokens * row.top_k, inner=lambda row: row.inner / row.tensor_parallel,
+        wanted, _multiplied, routed=lambda row: row.tokens * row.top_k,
+        inner=lambda row: row.inner / row.tensor_parallel,
         distinct=lambda row: met_experts(row.tokens, row.experts, row.top_k, row.distribution),
         weight_bit=lambda row: FORMATS[row.weights].bit,
     )  # fmt: skip

@@ -10,7 +10,7 @@ WHOLE, ASIDE = "all", "put aside"
 
 @table("prediction/kernels.csv", key=("kind", "level", "label", "term"))
 class KernelCoefficient:
-    """The coefficient of a term in the time of a kind of kernel, or a factor on it: of a kernel, or of it on a class."""
+    """The coefficient of a term in a kind of kernel, or a factor on it: of a kernel, or of it on a class of chips."""
 
     kind: Annotated[str, Column("the kind of kernel", form=one_of(kernels.KINDS))]
     level: Annotated[str, Column("what the value belongs to", form=one_of(kernels.LEVELS))]

@@ -1,15 +1,18 @@
 """Fit the models of kernels and of served tokens, and check each on what it leaves out."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from measure.domain.schema import file_of
 from measure.predicting import kernels, serving
+from measure.predicting.kernels import KernelModel
 from measure.predicting.model import Effects
 from measure.predicting.prediction_terms import Numbers
+from measure.predicting.records import POOL
 from measure.predicting.served_records import (
     ASIDE,
     WHOLE,
@@ -19,61 +22,94 @@ from measure.predicting.served_records import (
     ServedError,
 )
 from measure.predicting.study import NINE, POINTS
-from measure.published.aside import read_servers, read_set_aside
-from measure.published.servers import PublishedServer
+from measure.published.aside import read_servers
+
+if TYPE_CHECKING:
+    from measure.published.servers import PublishedServer
 
 FEWEST = 2  # an interval needs so many other labels
 BEYOND = 0.1  # of n labels an interval holds a share of NINE + BEYOND / n
 
 
-def has_kernels(data: Path) -> bool:
-    """Return whether there are timed kernels and servers to fit."""
-    return file_of(PublishedServer, data).exists()
+@dataclass(frozen=True)
+class ServedStudy:
+    """The tables of a fit of kernels and servers, and what it takes to predict rows that it never saw."""
+
+    coefficients: list[KernelCoefficient]
+    errors: list[KernelError]
+    served: list[ServedCoefficient]
+    served_errors: list[ServedError]
+    model: KernelModel
+    effects: Mapping[str, Effects]  # of servers, by phase
+    checks: Mapping[str, pd.DataFrame]  # rows that a fit left out, by kind of kernel and by phase
+
+    def look(
+        self, data: Path, read: Callable[[Path, str], list[Any]], servers: Iterable["PublishedServer"]
+    ) -> tuple[list[KernelError], list[ServedError]]:
+        """Return the errors on kernels that ``read`` returns, and on servers, in the intervals of what was left out."""
+        errors = []
+        for kind, rows in kernels.read_rows(data, read).items():
+            unseen = rows.assign(ratio=rows.latency_s / self.model.of_rows(kind, rows))
+            errors += [
+                KernelError(kind, str(device), *_errors(own, self.checks[kind], "device"))
+                for device, own in unseen.groupby("device")
+            ]
+        served_errors = []
+        timed, _ = serving.server_rows(servers, data, self.model)
+        for phase, checks in ((phase, self.checks[phase]) for phase in self.effects):
+            rows, seen = timed[timed.phase == phase], set(checks.device)
+            labels = [family if name in seen else name for family, name in zip(rows.family, rows.device, strict=True)]
+            unseen = rows.assign(label=labels, ratio=rows.latency_s / serving.likely_s(self.effects[phase], rows))
+            for batches, (least, most) in serving.BATCHES.items():
+                of_size = checks[(checks.batch >= least) & (checks.batch <= most)]
+                for label, own in unseen[(unseen.batch >= least) & (unseen.batch <= most)].groupby("label"):
+                    served_errors.append(
+                        ServedError(phase, ASIDE, str(label), batches, *_errors(own, of_size, "label"))
+                    )
+        return errors, served_errors
 
 
-def study_served(
-    data: Path, say: Callable[[str], None]
-) -> tuple[list[KernelCoefficient], list[KernelError], list[ServedCoefficient], list[ServedError]]:
+def study_served(data: Path, say: Callable[[str], None]) -> ServedStudy:
     """Fit and check everything. ``say`` gets the name of each fit, and why servers are left out. Raises UserError."""
     coefficients: list[KernelCoefficient] = []
     errors: list[KernelError] = []
     effects: dict[str, Effects] = {}
+    all_checks: dict[str, pd.DataFrame] = {}
     for kind, rows in kernels.read_rows(data).items():
         say(kind)
         effects[kind] = kernels.fit_kernels(kind, kernels.sampled(rows))
-        checks = kernels.check_kernels(kind, rows, effects[kind])
-        errors += kernel_errors(kind, checks)
+        all_checks[kind] = kernels.check_kernels(kind, rows, effects[kind])
+        errors += kernel_errors(kind, all_checks[kind])
         names = list(kernels.TERMS[kind](kernels.columns(rows.head(1))))
         for (level, label), logs in effects[kind].items():
             if level != kernels.SERIES:  # coefficients are of times, the fit's of their squares
                 values = zip(names, np.exp(logs / 2), strict=True)
                 coefficients += [KernelCoefficient(kind, level, label, term, float(value)) for term, value in values]
-    model = kernels.KernelModel(effects)
+    model = KernelModel(effects)
     timed, reasons = serving.server_rows(read_servers(data), data, model)
     for reason, count in reasons.most_common():
         say(f"{count} servers left out: {reason}")
-    aside, _ = serving.server_rows(read_set_aside(data, PublishedServer), data, model)
     served: list[ServedCoefficient] = []
     served_errors: list[ServedError] = []
-    for phase, rows in timed.groupby("phase", sort=False):
-        say(str(phase))
-        found = serving.fit_servers(rows)
-        for (level, label), logs in found.items():
+    of_servers: dict[str, Effects] = {}
+    for phase in serving.PHASES:
+        say(phase)
+        rows = timed[timed.phase == phase]
+        of_servers[phase] = serving.fit_servers(rows)
+        for (level, label), logs in of_servers[phase].items():
             if level != serving.SERIES:
-                values = np.exp(logs) * (serving.EXPECTED if level == kernels.POOL else 1.0)
+                factors = np.exp(logs) * (serving.EXPECTED if level == POOL else 1.0)
                 served += [
-                    ServedCoefficient(str(phase), level, label, term, float(value))
-                    for term, value in zip(serving.TERMS, values, strict=True)
+                    ServedCoefficient(phase, level, label, term, float(value))
+                    for term, value in zip(serving.TERMS, factors, strict=True)
                 ]
-        checks = serving.check_servers(rows, found)
-        unseen = aside[aside.phase == phase]
-        unseen = unseen.assign(left_out=ASIDE, label=unseen.family, ratio=unseen.latency_s / serving.likely_s(found, unseen))
-        served_errors += list(errors_of_servers(str(phase), checks, unseen))
-    return coefficients, errors, served, served_errors
+        all_checks[phase] = serving.check_servers(rows, of_servers[phase])
+        served_errors += errors_of_servers(phase, all_checks[phase])
+    return ServedStudy(coefficients, errors, served, served_errors, model, of_servers, all_checks)
 
 
 def kernel_errors(kind: str, checks: pd.DataFrame) -> Iterator[KernelError]:
-    """Yield the errors on each GPU, then those of all: the median GPU's, with the interval of a further one."""
+    """Yield the errors on each GPU, and of all (the median GPU's, with a further one's interval)."""
     found = [KernelError(kind, str(device), *_errors(own, checks[checks.device != device], "device"))
              for device, own in checks.groupby("device")]  # fmt: skip
     yield from found
@@ -85,13 +121,15 @@ def kernel_errors(kind: str, checks: pd.DataFrame) -> Iterator[KernelError]:
     )  # fmt: skip
 
 
-def errors_of_servers(phase: str, checks: pd.DataFrame, unseen: pd.DataFrame) -> Iterator[ServedError]:
+def errors_of_servers(phase: str, checks: pd.DataFrame) -> Iterator[ServedError]:
     """Yield the errors of each label and of all, for all batch sizes and each class of them."""
     for batches, (least, most) in serving.BATCHES.items():
-        within = [rows[(rows.batch >= least) & (rows.batch <= most)] for rows in (checks, unseen)]
-        for left_out, rows in within[0].groupby("left_out", sort=False):
+        of_size = checks[(checks.batch >= least) & (checks.batch <= most)]
+        for left_out, rows in of_size.groupby("left_out", sort=False):
             found = [
-                ServedError(phase, str(left_out), str(label), batches, *_errors(own, rows[rows.label != label], "label"))
+                ServedError(
+                    phase, str(left_out), str(label), batches, *_errors(own, rows[rows.label != label], "label")
+                )
                 for label, own in rows.groupby("label")
             ]
             yield from found
@@ -101,12 +139,12 @@ def errors_of_servers(phase: str, checks: pd.DataFrame, unseen: pd.DataFrame) ->
                 phase, str(left_out), WHOLE, batches, len(rows), *_quantiles(rows.ratio.to_numpy(float)),
                 sum(held) / sum(counts) if held else None, float(rows.ratio.median()), interval(rows, "label"),
             )  # fmt: skip
-        for label, own in within[1].groupby("label"):
-            yield ServedError(phase, ASIDE, str(label), batches, *_errors(own, within[0], "label"))
 
 
-def _errors(own: pd.DataFrame, others: pd.DataFrame, label: str) -> tuple[int, float, float, float | None, float, float | None]:
-    """Return the number of rows, the median and upper error, the coverage by others' interval, the ratio, the interval."""
+def _errors(
+    own: pd.DataFrame, others: pd.DataFrame, label: str
+) -> tuple[int, float, float, float | None, float, float | None]:
+    """Return the number of rows, their median and upper error, share in others' interval, ratio, that interval."""
     ratios, within = own.ratio.to_numpy(float), interval(others, label)
     held = None if within is None else float(np.mean(np.abs(np.log(ratios)) <= np.log(within)))
     return len(own), *_quantiles(ratios), held, float(np.median(ratios)), within

@@ -1,7 +1,7 @@
 """A model of served tokens: a step is the sum of its kernels, of launches and of the engine's own time.
 
-Each part of a step, by the model of kernels, has a coefficient, whose logarithm is a sum over levels: of all servers, of
-an engine, of a class of chips, and of one source's servers of a model on a GPU, which no prediction uses.
+Each part of a step, by the model of kernels, has a coefficient, whose logarithm is a sum over levels: of all servers,
+of an engine, of a class of chips, and of one source's servers of a model on a GPU, which no prediction uses.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,15 @@ from measure.predicting.kernels import CLASS, SPLIT, KernelModel, ServedChip
 from measure.predicting.model import Effects, Level, fit_levels
 from measure.predicting.prediction_terms import Numbers
 from measure.predicting.records import POOL
-from measure.published.servers import AGGREGATED, PublishedServer
 from measure.serving import configuration, step
 from measure.serving.decoder import Decoder
 from measure.serving.formats import FORMATS, INPUT_BIT
 from measure.serving.kernels import distinct_experts
 from measure.serving.plan import Plan, check_context, check_plan
 from measure.serving.step import Operation, Step
+
+if TYPE_CHECKING:
+    from measure.published.servers import PublishedServer
 
 MS = 1e-3
 FIRST, FURTHER = PHASES = "first token", "further token"
@@ -144,15 +146,19 @@ def prompt_parts(load: Load, model: KernelModel) -> dict[str, float]:
     return parts_of(found, load.chip, load.engine, model)
 
 
-def terms(load: Load, read: Mapping[str, float], model: KernelModel) -> dict[str, dict[str, float]]:
+def decode_step(load: Load) -> Step:
+    """Return the step that generates a token of each request when half of the answers are there."""
+    context = min(load.input_tokens + load.output_tokens // 2, load.decoder.positions - 1)
+    return step.decode(load.decoder, load.plan, load.requests * load.plan.data, context)
+
+
+def terms(load: Load, read: Mapping[str, float], decode: Step, model: KernelModel) -> dict[str, dict[str, float]]:
     """Return the ``TERMS`` (s) of both phases of a server under load; a further token is one step of decode.
 
     ``read`` has the parts of a prompt.
     A server with one kind of workers reads a prompt for each answer that ends, between the steps of decode: ``PROMPTS``
     is their share of a step. The first token waits for the prompts ahead of its own: ``QUEUE`` is those of all others.
     """
-    context = min(load.input_tokens + load.output_tokens // 2, load.decoder.positions - 1)
-    decode = step.decode(load.decoder, load.plan, load.requests * load.plan.data, context)
     wrote = parts_of(decode, load.chip, load.engine, model)
     whole_s = sum(read[part] for part in PARTS)
     found = {}
@@ -169,10 +175,9 @@ def terms(load: Load, read: Mapping[str, float], model: KernelModel) -> dict[str
     return found
 
 
-def least_s(load: Load) -> float:
+def least_s(load: Load, decode: Step) -> float:
     """Return the least time (s) of a step of decode: the bytes of weights and cache over the bandwidth."""
-    context = min(load.input_tokens, load.decoder.positions - 1)
-    works = step.decode(load.decoder, load.plan, load.requests * load.plan.data, context).works()
+    works = decode.works()
     return sum(work.weight_byte + work.cache_byte for work in works) / load.chip.byte_per_s
 
 
@@ -180,26 +185,30 @@ def least_s(load: Load) -> float:
 def served_decoder(model: str, weights: str | None, expert_weights: str | None) -> Decoder:
     """Return the decoder of a served model with its weights in these formats, else in those of its configuration.
 
-    Its cache has 8 bits where its weights have 8 or fewer, as servers of such weights mostly have.
+    A source's word fp8 stands for blocks if the configuration has these. The cache has 8 bits where the weights have 8
+    or fewer, as most servers of such weights.
     """
     decoder = configuration.find(CONFIGURATIONS.get(model, model))
-    if weights is None:
+    own = {form.name for _, form in decoder.layer_weights()} & {"fp8_block"}
+    wide, expert = ("fp8_block" if own and name == "fp8" else name for name in (weights, expert_weights))
+    if wide is None:
         return decoder
-    few = FORMATS[weights].bit <= FORMATS["fp8_block"].bit
-    found = decoder.stored(FORMATS[weights], FORMATS["fp8"] if few else None)
-    if expert_weights in (None, weights):
+    has_few = FORMATS[wide].bit <= FORMATS["fp8_block"].bit
+    found = decoder.stored(FORMATS[wide], FORMATS["fp8"] if has_few else None)
+    if expert is None or expert == wide:
         return found
-    own = FORMATS[str(expert_weights)]
-    layers = tuple(
-        replace(layer, formats={name: own if name in EXPERT_WEIGHTS else form for name, form in layer.formats.items()})
-        for layer in found.layers
-    )
-    return replace(found, layers=layers)
+    form = FORMATS[expert]
+    layers = []
+    for layer in found.layers:
+        formats = {name: form if name in EXPERT_WEIGHTS else each for name, each in layer.formats.items()}
+        layers.append(replace(layer, formats=formats))
+    return replace(found, layers=tuple(layers))
 
 
-def load_of(row: PublishedServer, chip: ServedChip, most_gpus: int = MOST_GPUS) -> Load:
+def load_of(row: "PublishedServer", chip: ServedChip, most_gpus: int = MOST_GPUS) -> Load:
     """Return what the workers of a server that decode do. Raises UserError with the reason if that is not known."""
-    start = "" if row.mode == AGGREGATED else "decode_"
+    is_one_kind = row.tensor_parallel is not None  # its workers read prompts and generate
+    start = "" if is_one_kind else "decode_"
     sizes = {name: getattr(row, f"{start}{name}") for name in ("batch", *PLAN)}
     if sizes["batch"] is None:
         raise UserError("the requests of a worker are unknown")
@@ -212,11 +221,11 @@ def load_of(row: PublishedServer, chip: ServedChip, most_gpus: int = MOST_GPUS) 
     check_plan(decoder, plan)
     check_context(decoder, row.input_tokens + row.output_tokens)
     lengths = row.input_tokens, row.output_tokens
-    return Load(decoder, plan, chip, row.engine, int(sizes["batch"]), *lengths, row.mode == AGGREGATED)
+    return Load(decoder, plan, chip, row.engine, int(sizes["batch"]), *lengths, is_one_kind)
 
 
 def server_rows(
-    servers: Iterable[PublishedServer], data: Path, model: KernelModel
+    servers: Iterable["PublishedServer"], data: Path, model: KernelModel
 ) -> tuple[pd.DataFrame, Counter[str]]:
     """Return a row with terms and time (s) for each phase of each server, and how many servers lack one by reason."""
     chips, found, reasons = kernels.served_chips(data), [], Counter[str]()
@@ -227,7 +236,8 @@ def server_rows(
             if chip is None:
                 raise UserError("its GPU has no datasheet")
             load = load_of(row, chip)
-            if row.tpot_s < least_s(load):
+            decode = decode_step(load)
+            if row.tpot_s < least_s(load, decode):
                 raise UserError("it held fewer requests than it was asked for: their bytes exceed the bandwidth")
         except UserError as problem:
             reasons[str(problem)] += 1
@@ -235,22 +245,26 @@ def server_rows(
         prompt = row.model, row.weights, row.expert_weights, load.plan, chip.name, row.engine, row.input_tokens
         if prompt not in prompts:
             prompts[prompt] = prompt_parts(load, model)
-        of_phases = terms(load, prompts[prompt], model)
+        of_phases = terms(load, prompts[prompt], decode, model)
+        about: dict[str, Any] = {
+            "row": row.row,
+            "device": chip.name,
+            "chip_class": chip.chip_class,
+            "engine": row.engine,
+        }
+        about |= {"family": load.decoder.kind, "batch": load.requests, "gpus": load.plan.gpus}
+        about["series"] = SPLIT.join((chip.name, row.engine, row.software or "", row.model))
         for phase, seconds in ((FIRST, row.ttft_s), (FURTHER, row.tpot_s)):
             if phase == FURTHER or load.reads_prompts:
-                found.append({
-                    **of_phases[phase], "phase": phase, "latency_s": seconds,
-                    "device": chip.name, "chip_class": chip.chip_class, "engine": row.engine, "family": load.decoder.kind, "batch": load.requests, "gpus": load.plan.gpus,
-                    "row": row.row, "series": SPLIT.join((chip.name, row.engine, row.software or "", row.model)),
-                })  # fmt: skip
+                found.append(of_phases[phase] | {"phase": phase, "latency_s": seconds} | about)
     return pd.DataFrame(found), reasons
 
 
 def fit_servers(rows: pd.DataFrame, first: Effects | None = None) -> Effects:
     """Fit the coefficients of a phase; each series counts as the square root of its rows."""
     weights = rows.groupby("series").latency_s.transform("size").to_numpy(float) ** -0.5
-    labels = {POOL: [""] * len(rows), ENGINE: rows.engine, CLASS: rows.chip_class, SERIES: rows.series}
-    levels = [Level(name, list(of_rows), *SPREADS[name]) for name, of_rows in labels.items()]
+    labels = {POOL: [""] * len(rows), ENGINE: [*rows.engine], CLASS: [*rows.chip_class], SERIES: [*rows.series]}
+    levels = [Level(name, of_rows, *SPREADS[name]) for name, of_rows in labels.items()]
     values, times, none = rows[[*TERMS]].to_numpy(float), rows.latency_s.to_numpy(float), np.zeros(len(rows))
     return fit_levels(values, none, times, levels, weights / weights.mean(), EXPECTED, first)
 
