@@ -41,7 +41,7 @@ PARTS = PRODUCTS, ATTENTION, EXPERTS, COMMUNICATION, OTHER = (
 )  # fmt: skip
 LAUNCHES, STEP, REQUESTS, PROMPTS, QUEUE = "launches", "step", "requests", "prompts", "queue"
 TERMS = (*PARTS, LAUNCHES, STEP, REQUESTS, PROMPTS, QUEUE)
-SPREADS = {POOL: (0.5, 0.5), ENGINE: (0.3, 0.3), CLASS: (0.3, 0.3), SERIES: (0.2, 0.1)}
+SPREADS = {POOL: (0.5, 0.5), ENGINE: (0.3, 0.2), CLASS: (0.15, 0.1), SERIES: (0.4, 0.1)}
 EXPECTED = np.array([{QUEUE: 0.1, LAUNCHES: 1.0}.get(term, 1.0) for term in TERMS])
 CHECKS = {"GPU": "device", "family": "family", "engine": "engine"}  # the column of what a check leaves out
 PLAN = "tensor_parallel", "expert_parallel", "data_parallel", "pipeline_parallel"  # as Plan takes them
@@ -153,26 +153,25 @@ def decode_step(load: Load) -> Step:
 
 
 def terms(load: Load, read: Mapping[str, float], decode: Step, model: KernelModel) -> dict[str, dict[str, float]]:
-    """Return the ``TERMS`` (s) of both phases of a server under load; a further token is one step of decode.
+    """Return the ``TERMS`` (s) of both phases of a server under load; a further token is one step of ``decode``.
 
-    ``read`` has the parts of a prompt.
-    A server with one kind of workers reads a prompt for each answer that ends, between the steps of decode: ``PROMPTS``
-    is their share of a step. The first token waits for the prompts ahead of its own: ``QUEUE`` is those of all others.
+    ``read`` has the parts of a prompt. A server with one kind of workers reads a prompt for each answer that ends,
+    between the steps of decode: ``PROMPTS`` is their share of a step. The first token may wait for the prompts of all
+    other requests: ``QUEUE``.
     """
     wrote = parts_of(decode, load.chip, load.engine, model)
-    whole_s = sum(read[part] for part in PARTS)
-    found = {}
-    for phase, of in ((FIRST, read), (FURTHER, wrote)):
-        others = {
-            LAUNCHES: kernels.US * of[LAUNCHES], STEP: MS,
-            REQUESTS: kernels.US * (1 if phase == FIRST else load.requests),
-            PROMPTS: load.reads_prompts * (
-                whole_s * load.requests / load.output_tokens if phase == FURTHER else sum(wrote[part] for part in PARTS)
-            ),
-            QUEUE: whole_s * (load.requests - 1) if phase == FIRST else 0.0,
-        }  # fmt: skip
-        found[phase] = {part: of[part] for part in PARTS} | others
-    return found
+    prompt_s, share = sum(read[part] for part in PARTS), load.requests / load.output_tokens if load.reads_prompts else 0
+    own = {
+        FIRST: (read, 1, 0.0, prompt_s * (load.requests - 1)),
+        FURTHER: (wrote, load.requests, prompt_s * share, 0.0),
+    }
+    return {
+        phase: {part: of[part] for part in PARTS} | {
+            LAUNCHES: kernels.US * of[LAUNCHES], STEP: MS, REQUESTS: kernels.US * requests, PROMPTS: prompts_s,
+            QUEUE: queue_s,
+        }
+        for phase, (of, requests, prompts_s, queue_s) in own.items()
+    }  # fmt: skip
 
 
 def least_s(load: Load, decode: Step) -> float:
