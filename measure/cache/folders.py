@@ -7,7 +7,7 @@ round: the lock sets a torn last line aside.
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import starmap
@@ -217,13 +217,15 @@ class MachineFolder(Folder):
             raise UserError(f"{self.paths[Environment]} has no environment; measure with {as_called('measure')}")
         return max(environments, key=lambda row: (times[row.environment_id], row.recorded_at))
 
-    def cells(self, environment: Environment, codes: Mapping[str, str] | None = None) -> list[TimedCell]:
-        """Return the cells of an environment, training steps as a whole, in the order of their models.
+    def cells(
+        self, environment: Environment, codes: Mapping[str, str] | None = None, models: Container[str] | None = None
+    ) -> list[TimedCell]:
+        """Return the cells of an environment, of some models or all, training steps as a whole, in the order of models.
 
         With ``codes``, leave out cells that measured other code of an own model.
         """
         rows = [row for row in self.rows(Run) if row.environment_id == environment.environment_id]
-        runs = [row for row in rows if row.phase in (INFERENCE, STEP)]
+        runs = [row for row in rows if row.phase in (INFERENCE, STEP) and (models is None or row.model in models)]
         runs = [row for row in runs if row.code == (codes or {}).get(row.model, row.code)]
         found = []
         for cell, rounds in self.rounds(runs).items():

@@ -75,7 +75,8 @@ class Prediction:
     such devices. ``bound`` limits the least time, and ``costliest`` is the largest part of the likely time.
     ``is_on_roof``: the fit gives less than the least time, which stands as the likely one. ``timed_models`` counts the
     models behind the basis. ``host_us`` is an operator's launch on the host. ``fits`` compares the memory of the call's
-    tensors, without the context of CUDA and fragments; None if a memory is unknown.
+    tensors, without the context of CUDA and fragments; None if a memory is unknown. ``measured_s`` is the least time
+    that was measured of this call in this setting; ``is_copy_measured``: with the copy of its input to the device.
     """
 
     chip: str
@@ -97,6 +98,8 @@ class Prediction:
     fits: bool | None
     variant: str  # EAGER, COMPILED or SERVED
     experts: ExpertBytes | None
+    measured_s: float | None = None
+    is_copy_measured: bool = False
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -219,17 +222,16 @@ class Predictor:
         kind = device.chip_kind
         if sort in (tables.LANGUAGE, tables.DECODING) and kind in SERVERS:
             kind = SERVING if pool_of(SERVING, precision, phase) in self._levels else kind
-        tf32 = TF32_CONVOLUTIONS in setting and device.has_tf32
-        roof = device.layer_roof(precision, serves=kind == SERVING, tf32=tf32)
-        pool, compiled = pool_of(kind, precision, phase), COMPILED in setting and kind != SERVING
+        options = device.usable(setting)
+        roof = device.layer_roof(precision, serves=kind == SERVING, tf32=TF32_CONVOLUTIONS in options)
+        pool, compiled = pool_of(kind, precision, phase), COMPILED in options and kind != SERVING
         levels = self._levels.get(pool)
         if roof is None or levels is None:
             return None
         die, ones, factors = device.die or device.name, np.ones(len(TERMS)), self.factors[pool]
         coefficients = levels[POOL, ""] * levels.get((DIE, die), ones)
-        for option in setting:
-            if option != TF32_CONVOLUTIONS or tf32:
-                coefficients = coefficients * levels.get((OPTION, option), ones)
+        for option in options:
+            coefficients = coefficients * levels.get((OPTION, option), ones)
         host = 0.0 if kind in OWN_HOSTS else self.hosts["", phase] if host_us is None else host_us
         many = max(self._fitted.get((device.name, stored_as(precision), phase), ()), default=None)
         untimed = tables.BY_DEVICE, pool
@@ -240,7 +242,9 @@ class Predictor:
             times = np.array([seconds for _, seconds in own_times])
             coefficients, factor = fit(coefficients, of_networks * terms, launch_s, times, has_own_host=host_us is None)
             name, timed, host = SCALED, len(own_times), host * factor
-            checks = [(tables.FIVE_KNOWN if timed >= tables.KNOWN_TIMES else tables.ONE_KNOWN, pool), untimed]
+            # A few times show a chip's factor if its host is known
+            known = tables.FIVE_KNOWN if timed >= tables.KNOWN_TIMES else tables.ONE_KNOWN
+            checks = [untimed] if known == tables.ONE_KNOWN and host_us is None and host else [(known, pool), untimed]
         elif many and kind != SERVING:
             name, timed = FITTED, many[0]
             checks = [(tables.BY_FAMILY, pool), (tables.BY_FAMILY, many[1]), untimed]

@@ -1,6 +1,6 @@
 """The work of one call by kind of layer, the roofs of devices, and the terms of a latency that follow from both."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.records import Environment, RoofMeasurement
 from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.words import FULL_PRECISION, LAYER_KINDS, TF32
-from measure.predicting.records import AUDIO, CONVOLUTIONAL, DECODING, DENSE, DEPTHWISE, LANGUAGE
+from measure.predicting import records
 from measure.published.records import Chip
 
 Numbers = NDArray[np.float64]
@@ -75,7 +75,8 @@ class CallWork:
     ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``. ``calls`` counts operators.
     ``footprint_byte`` is parameters, inputs and activations, each once, with the fewest experts that routing can name;
     ``byte`` has as many as random routing names. ``fresh_byte`` is the outputs that a C library maps anew.
-    ``peak_byte`` is the memory of the call, None if unknown. Other devices timed the call as ``network``.
+    ``peak_byte`` is the memory of the call, None if unknown. Other devices timed the call as ``network``, at the same
+    ``input_shape``.
     """
 
     batch: int
@@ -87,6 +88,7 @@ class CallWork:
     footprint_byte: float
     fresh_byte: float = 0.0
     network: str = ""
+    input_shape: str = ""
     family: str = ""
     peak_byte: int | None = None
     output_byte: int = 0
@@ -130,13 +132,13 @@ class CallWork:
     @cached_property
     def sort(self) -> str:
         """The sort of network, by its work if it reads images, else by its family."""
-        if self.family == LANGUAGE:
-            return DECODING if self.flop.sum() < DECODING_FLOP * self.parameter_byte else LANGUAGE
-        if self.family == AUDIO:
-            return AUDIO
+        if self.family == records.LANGUAGE:
+            return records.DECODING if self.flop.sum() < DECODING_FLOP * self.parameter_byte else records.LANGUAGE
+        if self.family == records.AUDIO:
+            return records.AUDIO
         if self.flop[DEPTHWISE_PLACE] > DEPTHWISE_SHARE * self.flop.sum():
-            return DEPTHWISE
-        return DENSE if self.flop[MATRICES].sum() > self.flop[CONVOLUTION] else CONVOLUTIONAL
+            return records.DEPTHWISE
+        return records.DENSE if self.flop[MATRICES].sum() > self.flop[CONVOLUTION] else records.CONVOLUTIONAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +154,14 @@ class PredictedDevice:
     @property
     def has_tf32(self) -> bool:
         return TF32 in self.roof.flop_per_s
+
+    def usable(self, options: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some options that change a time here: all on a GPU with TF32, else compilers alone."""
+        is_gpu = self.chip_kind == "gpu"
+        return tuple(
+            option for option in options
+            if option == records.COMPILED or (is_gpu and (option != records.TF32_CONVOLUTIONS or self.has_tf32))
+        )  # fmt: skip
 
     def layer_roof(self, precision: str, serves: bool = False, tf32: bool = False) -> LayerRoof | None:
         """Return the roof at a precision; None without a rate at it. With ``tf32``, convolutions at fp32 are in TF32.

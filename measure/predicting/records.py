@@ -1,5 +1,6 @@
 """The tables behind predicted latencies: ``python -m measure fit`` writes them from timings and counts."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -18,6 +19,7 @@ LEVELS = POOL, OPTION, DIE = "pool", "option", "die"
 # tensors. tf32: convolutions at fp32 in TF32, as torch has it
 COMPILED = "torch.compile"
 OPTIONS = AUTOCAST, BENCHMARK, CHANNELS_LAST, TF32_CONVOLUTIONS = "autocast", "benchmark", "channels_last", "tf32"
+ALL_OPTIONS = COMPILED, *OPTIONS  # the labels of OPTION, which change a time
 
 # The held-out data that a fit predicts
 BY_FAMILY, BY_DEVICE, BY_BOTH, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (
@@ -54,6 +56,16 @@ class Setting(NamedTuple):
     variant: str
     phase: str
     options: str = ""  # of OPTIONS, joined by ``;``
+
+    @property
+    def ran_with(self) -> tuple[str, ...]:
+        """What the calls ran with."""
+        return options_among((self.variant, *self.options.split(";")))
+
+
+def options_among(names: Container[str]) -> tuple[str, ...]:
+    """Return the ALL_OPTIONS among some names, each once."""
+    return tuple(option for option in ALL_OPTIONS if option in names)
 
 
 def pool_of(chip_kind: str, precision: str, phase: str) -> Setting:

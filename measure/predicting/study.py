@@ -16,16 +16,17 @@ from measure.predicting.model import AT_THE_ROOF, SPREADS, TIMINGS, Effects, Lev
 from measure.predicting.prediction_terms import SERVING, Numbers
 from measure.predicting.records import (
     ALL,
+    ALL_OPTIONS,
     ARITHMETIC,
     COMPILED,
     DIE,
     MEMORY,
     METHODS,
     OPTION,
-    OPTIONS,
     OURS,
     POOL,
     TERMS,
+    TF32_CONVOLUTIONS,
     Coefficient,
     NetworkFactor,
     PredictionError,
@@ -74,16 +75,11 @@ def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
             "batches": tables.batch_class(work.batch), "sort": work.sort, "network": work.network,
             "family": work.family or work.network, "device": setting.device, "setting": setting,
             "pool": tables.pool_of(call.chip_kind, setting.precision, setting.phase), "kind": call.chip_kind,
-            "options": options_of(setting.variant, setting.options),
+            "options": setting.ran_with,
             "die": call.die, "timings": "|".join(setting[:3]),
             "in_pool": setting.device != call.machine or call.chip_kind != "gpu",
         })  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def options_of(variant: str, options: str) -> tuple[str, ...]:
-    """Return what a setting ran with, its compiler too: the labels of its effects."""
-    return tuple(option for option in (COMPILED, *OPTIONS) if option in (variant, *options.split(";")))
 
 
 def grouped(rows: pd.DataFrame, by: Any) -> dict[Any, pd.DataFrame]:
@@ -155,7 +151,7 @@ def coefficients_of(pool: Setting, effects: Effects, rows: pd.DataFrame) -> Iter
     """Yield the rows of a pool: its coefficients, and the factors of options and dies on them."""
     models: dict[tuple[str, str], int] = {(POOL, ""): rows.network.nunique()}
     models |= {(DIE, str(die)): of.network.nunique() for die, of in rows.groupby("die")}
-    for option in (COMPILED, *OPTIONS):
+    for option in ALL_OPTIONS:
         models[OPTION, option] = rows[[option in each for each in rows.options]].network.nunique()
     for (level, label), logs in effects.items():
         if level != TIMINGS:
@@ -196,9 +192,9 @@ def weights(rows: pd.DataFrame) -> Numbers:
 def fit_pool(rows: pd.DataFrame, first: Effects | None = None) -> Effects:
     """Fit the levels of a pool, from the effects of other rows on if given."""
     labels: list[tuple[str, list[str | None]]] = [(POOL, [""] * len(rows)), (DIE, list(rows.die))]
-    labels += [
-        (OPTION, [option if option in each else None for each in rows.options]) for option in (COMPILED, *OPTIONS)
-    ]
+    # TF32 is a peak, and no factor on it
+    options = [option for option in ALL_OPTIONS if option != TF32_CONVOLUTIONS]
+    labels += [(OPTION, [option if option in each else None for each in rows.options]) for option in options]
     labels.append((TIMINGS, list(rows.timings)))
     # A server launches by its program and host, whatever the die
     widths = {DIE: len((*ARITHMETIC, *MEMORY))} if rows.kind.iloc[0] == SERVING else {}
@@ -323,11 +319,13 @@ def check_devices(
                 seen = by_network.loc[timed_there[:count]]
                 others = rows[~rows.network.isin(seen.network)]
                 if len(seen) == count and len(others):
-                    # Known times start from the reference host, because they have to find their own
-                    terms, launch_s, times = parts(seen.assign(launch_s=seen.launch_s / seen.host))
+                    # One time cannot tell a host from a chip, so the host is known; five start from the reference
+                    finds_host = count > 1
+                    start = 1.0 / rows.host.iloc[0] if finds_host else 1.0
+                    terms, launch_s, times = parts(seen.assign(launch_s=start * seen.launch_s))
                     of_setting = coefficients_at(found, others)
-                    adapted, host = fit(of_setting[0], terms, launch_s, times, has_own_host=True)
-                    others = others.assign(launch_s=host * others.launch_s / others.host)
+                    adapted, host = fit(of_setting[0], terms, launch_s, times, has_own_host=finds_host)
+                    others = others.assign(launch_s=host * start * others.launch_s)
                     yield from check(left_out, adapted, others, seen, [OURS])
 
 

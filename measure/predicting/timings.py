@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,6 +78,8 @@ HALF_BYTE, SCORE_BYTE = 2, 4  # of an element at 16 bits, and of a score of atte
 LAYER_CALLS = 40  # operators of a layer, as ``language:llama_1b`` calls them
 
 Counted = Mapping[Key, CallWork]  # the work of each call of a counted model
+Timed = tuple[str, str, tuple[str, ...], str, str, str, int]
+"""A call of least_times: device, precision, options, phase, network, input shape and batch size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,25 +140,17 @@ def read(data: Path) -> list[TimedCall]:
     return [*published(data), *measured(data, counted(Workloads(data))), *served(data)]
 
 
-def published(data: Path, models: Container[str] | None = None) -> Iterator[TimedCall]:
-    """Yield the latencies of ``data/published/measurements``, of ``models`` or all. Raises UserError."""
-    chips, rows = of_chips(data), table.read(file_of(PublishedCount, data), PublishedCount)
-    wanted = (row for row in rows if row.status == "ok" and (models is None or row.model in models))
-    counts = {(row.model, row.input_size): row for row in wanted}
+def published(data: Path) -> Iterator[TimedCall]:
+    """Yield the latencies of ``data/published/measurements``. Raises UserError."""
     sums: dict[tuple[str, int | None, str], Numbers] = defaultdict(lambda: np.zeros((4, len(LAYER_KINDS))))
-    network = "model", "input_size"
-    for kind in table.read_some(file_of(PublishedKind, data), PublishedKind, network, counts):
+    for kind in table.read(file_of(PublishedKind, data), PublishedKind):
         of_kind = sums[kind.model, kind.input_size, kind.stage]
         of_kind[:, PLACE[kind.layer_kind]] += kind.calls, kind.flop, kind.byte, kind.further_byte
-    for row in table.read_some(file_of(PublishedTiming, data), PublishedTiming, network, counts):
-        count = counts[row.model, row.input_size]
-        chip, variant = chips.get(fold_name(row.device)), row.compiler or EAGER
-        precision = row.autocast or row.precision
-        options = _options(row, chip, precision) if chip else ""
-        tf32 = TF32_CONVOLUTIONS in options
-        roof = chip.layer_roof(precision, tf32=tf32) if chip and precision in words.PRECISIONS else None
+    for row, count, chip, setting, latency_s in _published(data):
+        precision = setting.precision
+        roof = chip.layer_roof(precision, tf32=TF32_CONVOLUTIONS in setting.ran_with)
         stages = [(row.model, row.input_size, stage) for stage in PASSES[row.phase == STEP]]
-        if not (chip and roof and variant in VARIANTS and all(stage in sums for stage in stages)):
+        if not (roof and all(stage in sums for stage in stages)):
             continue
         # Counts are of one input at fp32
         calls, flop, byte, further_byte = np.sum([sums[stage] for stage in stages], axis=0)
@@ -165,13 +160,45 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
         work = CallWork(
             batch, batch * flop, width * (byte + (batch - 1) * further_byte), int(calls.sum()), float(input_byte),
             width * parameter_byte, len(stages) * width * footprint_byte, 0.0, network_of(row.model),
-            count.family or "",
+            count.input_shape or "", count.family or "",
         )  # fmt: skip
-        setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase, options)
-        # A rate covers all calls; a mean of single calls includes their interruptions
-        latency_s = batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
         copied, die = row.input_copied == "yes", chip.die or chip.name
         yield TimedCall(setting, row.model, latency_s, work, roof, chip.chip_kind, copied=copied, die=die)
+
+
+def _published(
+    data: Path, networks: Container[str] | None = None
+) -> Iterator[tuple[PublishedTiming, PublishedCount, PredictedDevice, Setting, float]]:
+    """Yield timings of known chips and counted networks, some or all, with their counts, settings and latencies (s)."""
+    chips, rows = of_chips(data), table.read(file_of(PublishedCount, data), PublishedCount)
+    wanted = (row for row in rows if row.status == "ok" and (networks is None or network_of(row.model) in networks))
+    counts = {(row.model, row.input_size): row for row in wanted}
+    for row in table.read_some(file_of(PublishedTiming, data), PublishedTiming, ("model", "input_size"), counts):
+        chip, precision = chips.get(fold_name(row.device)), row.autocast or row.precision
+        if chip and precision in words.PRECISIONS and (variant := row.compiler or EAGER) in VARIANTS:
+            options = _options(row, chip, precision)
+            setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase, options)
+            # A rate covers all calls; a mean of single calls includes their interruptions
+            latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
+            yield row, counts[row.model, row.input_size], chip, setting, latency_s
+
+
+def least_times(published: Path, data: Path, counts: Counted) -> dict[Timed, tuple[bool, float]]:
+    """Return the least published or measured time (s) of counted calls, after whether it includes the input's copy.
+
+    A time with the copy stands only where there is no other. Raises UserError.
+    """
+    times = [
+        (setting, network_of(row.model), count.input_shape or "", row.batch, row.input_copied == "yes", latency_s)
+        for row, count, _, setting, latency_s in _published(published, {work.network for work in counts.values()})
+    ]
+    for call in measured(data, counts):
+        times.append((call.setting, call.work.network, call.work.input_shape, call.work.batch, False, call.latency_s))
+    found: dict[Timed, tuple[bool, float]] = {}
+    for setting, network, shape, batch, copied, latency_s in times:
+        place = setting.device, setting.precision, setting.ran_with, setting.phase, network, shape, batch
+        found[place] = min(found.get(place, (True, inf)), (copied, latency_s))
+    return found
 
 
 def _options(row: PublishedTiming, chip: PredictedDevice, precision: str) -> str:
@@ -180,9 +207,9 @@ def _options(row: PublishedTiming, chip: PredictedDevice, precision: str) -> str
         AUTOCAST: bool(row.autocast),
         BENCHMARK: row.tuned == "yes",
         CHANNELS_LAST: row.layout == CHANNELS_LAST,
-        TF32_CONVOLUTIONS: precision == words.FULL_PRECISION and chip.has_tf32,
+        TF32_CONVOLUTIONS: precision == words.FULL_PRECISION,
     }
-    return ";".join(option for option in OPTIONS if ran[option] and chip.chip_kind == "gpu")
+    return ";".join(chip.usable(option for option in OPTIONS if ran[option]))
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -190,7 +217,7 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
     shapes, chips = {key.model: key.input_shape for key in counts}, of_chips(data)
     for folder, environment, device in of_machines(data):
         chip = chips.get(fold_name(environment.name)) if device.chip_kind == "gpu" else None
-        for cell, named in product(folder.cells(environment), filter(None, (device, chip))):
+        for cell, named in product(folder.cells(environment, models=shapes), filter(None, (device, chip))):
             roof, shape = named.layer_roof(cell.precision), cell.input_shape or shapes.get(cell.model, "")
             work = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), cell.phase == STEP))
             variant = COMPILED if cell.variant == COMPILE else cell.variant
@@ -265,7 +292,7 @@ def _counted_in(home: Workloads) -> dict[Key, CallWork]:
         found[Key(*key, trains)] = CallWork(
             row.batch, flop, byte, int(calls.sum()), float(row.input_byte or 0), float(row.parameter_byte or 0),
             float(len(stages) * footprint_byte), float(fresh_byte.sum()), network_of(row.model),
-            row.family or "", peak_byte, row.output_byte or 0, experts,
+            row.input_shape, row.family or "", peak_byte, row.output_byte or 0, experts,
         )  # fmt: skip
     return found
 

@@ -1,15 +1,16 @@
 """Predict the latency of a model on chips: ``measure predict``."""
 
 import argparse
-import dataclasses
 import json
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
+from math import inf
 from operator import attrgetter
 from pathlib import Path
 
@@ -27,14 +28,15 @@ from measure.predicting import timings
 from measure.predicting.prediction import SERVED, OwnTime, Prediction, Predictor, origin, usual_setting
 from measure.predicting.prediction_terms import CallWork, PredictedDevice, of_chips, of_machines
 from measure.predicting.records import (
+    ALL_OPTIONS,
     AUTOCAST,
     COMPILED,
     COUNTED,
     LANGUAGE,
     LAUNCHES,
-    OPTIONS,
     TF32_CONVOLUTIONS,
     Coefficient,
+    options_among,
 )
 from measure.predicting.timings import Key
 from measure.run import runner
@@ -47,6 +49,7 @@ from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, pa
 from measure.verbs.run_flags import resolve_request_of_one, with_defaults
 from measure.verbs.terminal import aligned, make_console, markdown, name_first
 
+MEASURED, COPIED = "measured", " + copy"
 RATE = "inputs/s"  # the head of its column, unless tokens or prompts are predicted
 COLUMNS: dict[str, Callable[[Prediction], str]] = {
     "chip": lambda row: row.chip,
@@ -54,6 +57,7 @@ COLUMNS: dict[str, Callable[[Prediction], str]] = {
     "least": lambda row: latency(row.least_s),
     "likely": lambda row: latency(row.likely_s),
     "90 % interval": lambda row: " to ".join(map(latency, filter(None, (row.low_s, row.high_s)))) or "extrapolated",
+    MEASURED: lambda row: f"{latency(row.measured_s)}{COPIED * row.is_copy_measured}" if row.measured_s else "",
     RATE: lambda row: plain(row.inputs_per_s),
     "bound by": lambda row: row.bound,
     "costliest": lambda row: f"{row.costliest} ({row.costliest_share:.0%})",
@@ -61,7 +65,7 @@ COLUMNS: dict[str, Callable[[Prediction], str]] = {
     "fits": lambda row: {True: "yes", False: "no", None: "not known"}[row.fits],
     "from": lambda row: origin(row.basis, row.timed_models),
 }
-NUMBERS = ("batch", "least", "likely", "90 % interval", RATE, "tokens/s", "prompts/s", "memory")
+NUMBERS = ("batch", "least", "likely", "90 % interval", MEASURED, RATE, "tokens/s", "prompts/s", "memory")
 NO_OPTION = "none"
 MOST = 0.5  # a larger share of launches than this means that the host decides
 MUCH = 0.1  # the least share of the memory for a note on the scores of all tokens
@@ -83,10 +87,10 @@ def add_verbs(verbs: Verbs) -> None:
     add("--precision", choices=PRECISIONS, default="fp16", metavar="P", help=text)
     add("--training", action="store_true", help="a training step instead of a forward pass")
     text = (
-        f"what the model runs with: {', '.join((COMPILED, *OPTIONS))}, or none (default: as most published timings, "
+        f"what the model runs with: {', '.join(ALL_OPTIONS)}, or none (default: as most published timings, "
         "autocast and benchmark at 16 bits, benchmark and tf32 at fp32)"
     )
-    add("--setting", nargs="*", choices=(COMPILED, *OPTIONS, NO_OPTION), metavar="OPTION", help=text)
+    add("--setting", nargs="*", choices=(*ALL_OPTIONS, NO_OPTION), metavar="OPTION", help=text)
     text = (
         "fit the predictions to latencies that you know of the one chip, each as model, batch size and time, such as "
         "resnet50 64 31ms vit_b_16 8 40ms (docs/prediction.md says which five tell most)"
@@ -121,26 +125,31 @@ def main(flags: argparse.Namespace) -> int:
     references = _reference_calls(flags, counted)
     keys = _count("MODEL", flags.model, batches, flags, counted)
     conditions = flags.precision, setting, phase
-    calls = [
-        (device, demand, predictor.basis(device, *conditions, demand.sort, references, host_us))
-        for demand, device in product([counted[key] for key in keys], devices)
-    ]
-    rows = [basis.predict(demand) for _, demand, basis in calls if basis]
-    untimed = sorted({f"{device.name} ({device.chip_kind})" for device, _, basis in calls if not basis})
+    works = {key: counted[key] for key in keys}
+    times, rows, untimed = timings.least_times(fitted, flags.data, works), [], set()
+    for (key, work), device in product(works.items(), devices):
+        if basis := predictor.basis(device, *conditions, work.sort, references, host_us):
+            ran = device.name, flags.precision, device.usable(setting), phase
+            is_copied, measured_s = times.get((*ran, work.network, key.input_shape, key.batch), (False, None))
+            rows.append(replace(basis.predict(work), measured_s=measured_s, is_copy_measured=is_copied))
+        else:
+            untimed.add(f"{device.name} ({device.chip_kind})")
     lack = f"nobody timed a {PASSES[phase]} at {flags.precision} on a chip of such a kind"
     if not rows:
-        raise UserError(f"--chip: {lack}: {name_first(untimed)}; name another chip or --precision")
-    if lacking := [text for text in untimed if text.rpartition(" (")[0] in named]:
+        raise UserError(f"--chip: {lack}: {name_first(sorted(untimed))}; name another chip or --precision")
+    if lacking := [text for text in sorted(untimed) if text.rpartition(" (")[0] in named]:
         print(f"Left out, since {lack}: {name_first(lacking)}", file=sys.stderr)
     rows.sort(key=lambda row: (row.batch, row.rank))
     if flags.json:
         heading = {"model": keys[0].model, "input_shape": keys[0].input_shape, "precision": flags.precision}
         heading |= {"phase": phase, "setting": setting}
-        print(json.dumps(heading | {"predictions": [*map(dataclasses.asdict, rows)]}, indent=2, allow_nan=False))
+        print(json.dumps(heading | {"predictions": [*map(asdict, rows)]}, indent=2, allow_nan=False))
     else:
         inputs = _inputs(keys[0], counted[keys[0]])
-        cells = [tuple(cell(row) for cell in COLUMNS.values()) for row in rows]
-        head = tuple(timings.rate_of(keys[0].model) if name == RATE else name for name in COLUMNS)
+        is_measured = any(row.measured_s for row in rows)
+        columns = {name: cell for name, cell in COLUMNS.items() if is_measured or name != MEASURED}
+        cells = [tuple(cell(row) for cell in columns.values()) for row in rows]
+        head = tuple(timings.rate_of(keys[0].model) if name == RATE else name for name in columns)
         lines = (markdown if flags.markdown else aligned)([head, *cells], NUMBERS)
         ways = dict.fromkeys("run by a server" if row.variant == SERVED else _way(setting) for row in rows)
         sizes = f"{'batch' if len(batches) == 1 else 'batches'} {', '.join(map(str, batches))}"
@@ -153,7 +162,7 @@ def main(flags: argparse.Namespace) -> int:
 
 
 def _setting(options: Sequence[str] | None, precision: str) -> tuple[str, ...]:
-    """Return the options that a model runs with, in the order of OPTIONS."""
+    """Return the options that a model runs with, in the order of ALL_OPTIONS."""
     if options is None:
         return usual_setting(precision)
     if NO_OPTION in options and len(options) > 1:
@@ -163,7 +172,7 @@ def _setting(options: Sequence[str] | None, precision: str) -> tuple[str, ...]:
         raise UserError(f"--setting: {AUTOCAST} computes at 16 bits; add --precision fp16 or bf16")
     if TF32_CONVOLUTIONS in options and precision != FULL_PRECISION:
         raise UserError(f"--setting: {TF32_CONVOLUTIONS} changes fp32 alone; add --precision fp32 or leave it out")
-    return tuple(option for option in (COMPILED, *OPTIONS) if option in options)
+    return options_among(options)
 
 
 def _way(setting: Sequence[str]) -> str:
@@ -186,6 +195,12 @@ def _inputs(key: Key, demand: CallWork) -> str:
 def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> Iterator[str]:
     if len({row.chip for row in rows}) > 1:
         yield "Each batch is sorted by likely time; chips without an interval, or with too little memory, come last."
+    timed = [row for row in rows if row.measured_s]
+    if timed:
+        copy = ", with the input's copy where marked" * any(row.is_copy_measured for row in timed)
+        yield f"Measured is the least published or own time in this setting{copy}."
+    if outside := sum(not (row.low_s or 0) <= (row.measured_s or 0) <= (row.high_s or inf) for row in timed):
+        yield f"Measured times outside their intervals: {outside} of {len(timed)}. Trust what was measured."
     hosted = [row.batch for row in rows if row.costliest == LAUNCHES and row.costliest_share > MOST]
     batches = Counter(row.batch for row in rows)
     if decided := [str(batch) for batch, count in batches.items() if 2 * hosted.count(batch) > count]:

@@ -54,11 +54,9 @@ class Predictions:
         }
 
     @cached_property
-    def timed(self) -> list[timings.TimedCall]:
-        """The latencies of the counted models."""
-        _, _, published, measured = self.folders
-        models = {key.model for key in self.counted}
-        return [*timings.published(published, models), *timings.measured(measured, self.counted)]
+    def least_times(self) -> dict[timings.Timed, tuple[bool, float]]:
+        """The latencies of the counted networks."""
+        return timings.least_times(*self.folders[2:], self.counted)
 
     @cached_property
     def predictor(self) -> Predictor:

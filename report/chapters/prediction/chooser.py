@@ -3,13 +3,12 @@
 import json
 from collections import Counter, defaultdict
 from itertools import product
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from measure.domain.names import model_name
-from measure.domain.words import EAGER, INFERENCE, LAYER_KINDS, PRECISION_BYTE, PRECISIONS, STEP, stored_as
+from measure.domain.words import INFERENCE, LAYER_KINDS, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.predicting.prediction import GPU, origin, usual_setting
 from measure.predicting.prediction_terms import CallWork, LayerRoof
 from measure.predicting.records import pool_of
@@ -21,7 +20,6 @@ from report.paper import Paper
 UNIT_ROOF = LayerRoof(1.0, 1.0, 1.0)  # terms at 1 FLOP/s and 1 B/s are FLOP and bytes
 ONES = np.ones(len(LAYER_KINDS))
 ONE_OF_EACH = CallWork(1, ONES, ONES, 1, 1.0, 1.0, 1.0, fresh_byte=1.0)  # no quantity of a call is 0
-SAME_WORK = 0.01  # the most that the FLOP of a timed and a counted call of one model differ
 
 
 @display.table
@@ -49,7 +47,7 @@ def choices(paper: Paper) -> dict[str, Any]:
     - ``rates``, by precision, phase and sort of network: one row per device. ``within`` is the factor of the 90 %
       interval by batch size, ``factors`` whether the factors of networks count.
     - ``calls``, by model, batch size, bytes of an element and phase; ``factor`` is the network's on the device's part.
-    - ``measured``: times by place of device, model, batch size, precision and phase.
+    - ``measured``: times in the usual setting by place of device, model, batch size, precision and phase.
     """
     predictions, calls, factors = paper.predictions, paper.predictions.calls, paper.predictions.predictor.factors
     own = {machine.folder: machine.name for machine in paper.machines}
@@ -75,14 +73,14 @@ def choices(paper: Paper) -> dict[str, Any]:
             })  # fmt: skip
     measured: dict[str, float] = {}
     places = {device.name: at for at, device in enumerate(devices)}
-    for timed in predictions.timed:
-        (name, _, _, precision, variant, phase, _), batch = timed.setting, timed.work.batch
-        call = calls.get((timed.model, batch, PRECISION_BYTE[stored_as(precision)], phase))
-        if call is None or timed.copied or variant != EAGER or name not in places:
-            continue
-        if abs(timed.work.flop.sum() - call.flop.sum()) <= SAME_WORK * call.flop.sum():
-            cell = f"{places[name]},{timed.model},{batch},{precision},{phase}"
-            measured[cell] = min(measured.get(cell, inf), timed.latency_s)
+    named: dict[tuple[Any, ...], list[str]] = defaultdict(list)
+    for (model, *of_call), demand in calls.items():
+        named[demand.network, demand.input_shape, *of_call].append(model)
+    for timed, (copied, latency_s) in predictions.least_times.items():
+        name, precision, options, phase, *of_network = timed
+        if name in places and not copied and options == devices[places[name]].usable(usual_setting(precision)):
+            for model in named[*of_network, PRECISION_BYTE[stored_as(precision)], phase]:
+                measured[f"{places[name]},{model},{timed[-1]},{precision},{phase}"] = latency_s
     return {
         "widths": {name: width for name, width in widths.items() if any(key.startswith(f"{name},") for key in rates)},
         "models": [

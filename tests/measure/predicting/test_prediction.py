@@ -112,8 +112,8 @@ def test_a_device_with_many_timed_models_has_its_dies_factor():
         # a datasheet has the pool's coefficients
         ("Cog 3", (), ON_DIE, 40, 1.3, 1.8),
         ("Dot 4", (), FITTED, 3, 0.5, 1.8),
-        ("Dot 4", (3.0,), SCALED, 1, 3.0, 1.6),
-        ("Eel 5", (3.0,), SCALED, 1, 3.0, 1.6),
+        ("Dot 4", (3.0,), SCALED, 1, 3.0, 1.8),
+        ("Eel 5", (3.0,), SCALED, 1, 3.0, 1.8),
         ("Eel 5", (3.0,) * 5, SCALED, 5, 3.0, 1.4),
         ("Eel 5", (), DATASHEET, 0, 1.0, 1.8),
     ],
@@ -123,6 +123,14 @@ def test_a_device_with_few_times_or_none(name, known, basis, models, factor, wit
     assert (found.basis, found.timed_models) == (basis, models)
     assert found.likely_s == pytest.approx(np.hypot(factor * MADE, LAUNCHED), rel=0.06)
     assert found.high_s / found.likely_s == pytest.approx(within)
+
+
+def test_one_known_time_narrows_the_interval_if_the_host_is_known():
+    known = [(CALL, np.hypot(3.0 * MADE, LAUNCHED))]
+    for named, within in ((None, 1.8), (30.0, 1.6)):
+        found = predict(chip("Eel 5"), own_times=known, host_us=named)
+        assert found.likely_s == pytest.approx(known[0][1], rel=0.06)
+        assert found.high_s / found.likely_s == pytest.approx(within)
 
 
 @pytest.mark.parametrize(

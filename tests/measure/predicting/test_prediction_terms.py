@@ -40,6 +40,18 @@ def test_terms_are_times_at_the_roof_and_of_the_host(chip_kind, how, changed, la
 
 
 @pytest.mark.parametrize(
+    ("chip_kind", "rates", "usable"),
+    [
+        ("gpu", {"fp32": 1e12, "tf32": 8e12}, records.ALL_OPTIONS),
+        ("gpu", {"fp32": 1e12}, ("torch.compile", "autocast", "benchmark", "channels_last")),
+        ("cpu", {"fp32": 1e12}, ("torch.compile",)),
+    ],
+)
+def test_an_option_is_usable_where_it_changes_a_time(chip_kind, rates, usable):
+    assert PredictedDevice("one", chip_kind, Roof(rates, 1e11)).usable(records.ALL_OPTIONS) == usable
+
+
+@pytest.mark.parametrize(
     ("kinds", "family", "sort"),
     [
         ({"convolution": 9.0, "linear": 1.0}, "residual", records.CONVOLUTIONAL),

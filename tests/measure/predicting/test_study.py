@@ -97,6 +97,24 @@ def test_a_slower_device_is_off_by_that_until_it_has_one_time():
     assert "resnet50" not in set(adapted.network)
 
 
+def test_one_time_is_checked_with_the_host_known():
+    """Cog 3 takes 1.3 times as long, and its host 12 ms for the launches that the reference host makes in 1 ms."""
+    costs = COSTS | {("Cog 3", "made", "2.4", "inference"): 120.0}
+    known = call("resnet50", float(np.hypot(1.3 * 11.5, 12.0)) * 1e-3, work(5.0), COG)
+    tiny = call("tiny", float(np.hypot(1.3 * 1.7, 12.0)) * 1e-3, work(0.1), COG)  # 2 * 0.1 + 1.5 ms, and launches
+    timed = rows_of([*additive(), known, tiny], costs)
+    effects = study.fit_pool(timed)
+    found = pd.concat(study.check_devices(timed, effects, study.fits_without(timed, effects)))
+    (ratio,) = found[(found.left_out == records.ONE_KNOWN) & (found.device == "Cog 3")].ratio
+    assert ratio == pytest.approx(1.0, rel=0.02)
+
+
+def test_tf32_is_a_peak_and_no_factor():
+    calls = [*additive(), *additive(1.3, COG._replace(precision="fp32", options="benchmark;tf32"))]
+    effects = study.fit_pool(rows_of(calls, COSTS))
+    assert {label for level, label in effects if level == OPTION} == {"benchmark"}
+
+
 def test_chips_of_one_die_share_its_factor_and_options_have_theirs():
     """Two chips of one die take 1.3 times as long as Bead 2; with autocast all take 1.2 times as long."""
     twins = [COG, COG._replace(device="Cog 3 Max")]
@@ -115,9 +133,9 @@ def test_chips_of_one_die_share_its_factor_and_options_have_theirs():
     assert np.exp(without[twins[0].device][DIE, "die"])[at] > 1.05  # its twin shows the die
 
 
-def test_a_setting_has_its_compiler_and_options_as_labels():
-    assert study.options_of(COMPILED, "autocast;benchmark") == (COMPILED, AUTOCAST, "benchmark")
-    assert study.options_of("eager", "") == ()
+def test_a_setting_has_its_compiler_and_options_in_order():
+    assert BEAD._replace(variant=COMPILED, options="autocast;benchmark").ran_with == (COMPILED, AUTOCAST, "benchmark")
+    assert BEAD.ran_with == ()
 
 
 def test_timings_that_all_others_contradict_are_left_out_and_listed():

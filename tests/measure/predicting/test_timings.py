@@ -118,6 +118,24 @@ def test_columns_of_a_row_are_conditions_of_the_call(data, changed, expected):
         assert (of_call.byte.sum(), of_call.parameter_byte, of_call.footprint_byte) == (108e6, 4e6, 36e6)
 
 
+def test_the_least_time_of_a_call_is_without_the_inputs_copy_if_it_can_be(data):
+    step = {"phase": STEP, "batch": 2, "input_copied": "yes"}
+    rows = [
+        bf16(), bf16(latency_s=0.009), bf16(latency_s=0.001, input_copied="yes"), bf16(**step),
+        bf16(**step, latency_s=0.02), bf16(compiler="torch.compile", tuned=None), bf16(compiler="TensorRT"),
+    ]  # fmt: skip
+    published(data, *rows)
+    usual, of_call = ("autocast", "benchmark"), ("oak1", "3x224x224")
+    expected = {
+        ("Bead 2", "bf16", usual, INFERENCE, *of_call, 8): (False, 0.009),
+        ("Bead 2", "bf16", usual, STEP, *of_call, 2): (True, 0.01),
+        ("Bead 2", "bf16", ("torch.compile", "autocast"), INFERENCE, *of_call, 8): (False, 0.01),
+    }
+    for network, found in (("oak1", expected), ("elm1", {})):
+        counts = {timings.Key(network, "", 1, "fp32", False): work(1.0, network=network)}
+        assert timings.least_times(data, data, counts) == found
+
+
 def test_a_published_training_step_has_both_passes(data):
     (found,) = published(data, bf16(phase=STEP, batch=2))
     assert found.setting.phase == STEP

@@ -22,7 +22,7 @@ from measure.predicting.records import (
     PredictionError,
     pool_of,
 )
-from measure.published.records import PublishedTiming
+from measure.published.records import PublishedCount, PublishedTiming
 from measure.run.tasks import Failure
 from measure.verbs import predict
 
@@ -114,6 +114,42 @@ def test_a_heading_names_the_setting_of_its_answer(made, capsys, words, way, fac
     assert f"bf16, forward pass, {way}, host" in capsys.readouterr().out
     (found,) = predictions(made, capsys, MODEL, *CHIP, *sizes, *words)
     assert found["likely_s"] == pytest.approx(factor * 2 * 8 * 2 * 0.819e9 / 1e14, rel=0.01)
+
+
+@pytest.fixture
+def timed(made, tmp_path):
+    """Bead 2 took 8 inputs in 0.7 ms, in 0.9 ms with their copy, and compiled or at fp16 in less."""
+    data = shutil.copytree(made, tmp_path / "data")
+    row = replace(
+        table.read(file_of(PublishedTiming, WORLD), PublishedTiming)[0],
+        model=MODEL, batch=8, autocast="bf16", tuned="yes", latency_s=0.0007,
+    )  # fmt: skip
+    rows = [
+        row, replace(row, latency_s=0.0009), replace(row, latency_s=0.0001, compiler="torch.compile"),
+        replace(row, latency_s=0.0001, autocast="fp16"), replace(row, latency_s=0.0001, batch=9),
+        replace(row, latency_s=0.004, input_copied="yes", batch=2),
+        replace(row, latency_s=0.0001, input_copied="yes"),
+    ]  # fmt: skip
+    count = PublishedCount(MODEL, 224, "ok", None, input_shape="3x224x224")
+    for record, found in ((PublishedTiming, rows), (PublishedCount, [count])):
+        table.write(file_of(record, data), record, found)
+    return data
+
+
+def test_a_measured_time_in_the_same_setting_stands_next_to_its_prediction(timed, capsys):
+    sizes = "--batch-sizes", "1", "2", "8"
+    found = predictions(timed, capsys, MODEL, "--chip", "Bead 2", "NVIDIA L4", *sizes)
+    measured = {(row["chip"], row["batch"]): (row["measured_s"], row["is_copy_measured"]) for row in found}
+    assert measured.pop(("Bead 2", 8)) == (0.0007, False)  # of times without a copy, if there are any, the least
+    assert measured.pop(("Bead 2", 2)) == (0.004, True)
+    assert {*measured.values()} == {(None, False)}
+    assert call(timed, MODEL, *CHIP, *sizes) == 0
+    printed = capsys.readouterr().out
+    assert "4.00 ms + copy" in printed
+    # Predicted are 641 µs and 653 µs, with a factor of 2 either way
+    assert "Measured times outside their intervals: 1 of 2" in printed
+    assert call(timed, MODEL, *CHIP, *sizes, "--setting", "none") == 0
+    assert "measured" not in capsys.readouterr().out
 
 
 def test_the_default_batch_is_64(made, capsys):

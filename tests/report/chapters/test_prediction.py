@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.calls import BEAD, call
 from helpers.pages import DESKTOP, Visit
 from helpers.places import ROOT
 from helpers.world import WORLD, numbers, rows_of, world, wrong
@@ -131,7 +130,7 @@ def test_a_call_in_the_chooser_has_its_networks_factor():
     factor = NetworkFactor("any GPU", "16 bits", INFERENCE, "resnet50", 0.8)
     predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.folders)
     tables = (table.read(file_of(record, WORLD), record) for record in (Coefficient, HostCost, PredictionError))
-    vars(predictions).update(timed=[], predictor=Predictor(*tables, [factor]))
+    vars(predictions).update(least_times={}, predictor=Predictor(*tables, [factor]))
     found = chooser.choices(replace(world(), predictions=predictions, machines=()))
     factors = {call: each["factor"] for call, each in found["calls"].items()}
     assert factors.pop(f"resnet50,64,2,{INFERENCE}") == 0.8
@@ -139,16 +138,18 @@ def test_a_call_in_the_chooser_has_its_networks_factor():
     assert row_of(found, "NVIDIA T4")["factors"]
 
 
-def test_the_chooser_has_its_chips_and_the_fastest_eager_time():
-    on_t4 = BEAD._replace(device="NVIDIA T4")
-    timed = [
-        call("resnet50", 0.02, RESNET, on_t4, copied=True),
-        *(call("resnet50", time, RESNET, on_t4) for time in (0.03, 0.025)),
-        call("resnet50", 0.001, replace(RESNET, flop=2 * RESNET.flop), on_t4),  # other work under the same name
-        call("resnet50", 0.002, RESNET, on_t4._replace(variant="torch.compile")),
-    ]
+def test_the_chooser_has_its_chips_and_the_times_of_its_setting():
+    usual, compiled = ("autocast", "benchmark"), ("torch.compile", "autocast", "benchmark")
+    shape = RESNET.input_shape
+    times = {
+        ("NVIDIA T4", "fp16", usual, INFERENCE, "resnet50", shape, 64): (False, 0.025),
+        ("NVIDIA T4", "bf16", usual, INFERENCE, "resnet50", shape, 64): (True, 0.02),
+        ("NVIDIA T4", "fp16", compiled, INFERENCE, "resnet50", shape, 64): (False, 0.002),
+        ("NVIDIA T4", "fp16", usual, INFERENCE, "resnet50", "3x1x1", 64): (False, 0.001),
+        ("Nobody 9", "fp16", usual, INFERENCE, "resnet50", shape, 64): (False, 0.001),
+    }
     predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.folders)
-    vars(predictions).update(timed=timed, predictor=PREDICTIONS.predictor)
+    vars(predictions).update(least_times=times, predictor=PREDICTIONS.predictor)
     chips = world().chips[world().chips.chip == "NVIDIA T4"]
     found = chooser.choices(replace(world(), predictions=predictions, chips=chips, machines=()))
     assert [each["name"] for each in found["devices"]] == ["NVIDIA T4"]
