@@ -3,7 +3,7 @@
 A time is the root of a sum of squares. Each term is a power law of the kernel's sizes, at the roof of its chip, times
 a coefficient that is not negative: a time never falls as a size grows. ``docs/prediction.md`` lists the terms. The
 logarithm of a coefficient is a sum over levels, as in ``measure/predicting/model.py``: of all kernels of a kind, of one
-kernel, of one kernel on a class of chips, and of its timings on one device, which no prediction uses.
+kernel, and of one kernel on a class of chips. A series is the timings of a kernel on a device.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,10 +27,10 @@ from measure.serving.formats import FORMATS, INPUT_BIT
 
 US = 1e-6
 BYTE = 8  # bits
-KERNEL, CLASS, SERIES = "kernel", "class", "series"
+KERNEL, CLASS = "kernel", "class"
 LEVELS = POOL, KERNEL, CLASS
 # Spreads of the logarithm of a squared coefficient, of all terms of a label together and of each
-SPREADS = {POOL: (1.0, 1.0), KERNEL: (0.5, 0.5), CLASS: (0.3, 0.5), SERIES: (0.1, 0.05)}
+SPREADS = {POOL: (1.0, 1.0), KERNEL: (0.5, 0.5), CLASS: (0.3, 0.5)}
 PRODUCTS, PREFILL, DECODE, LATENT_PREFILL, LATENT_DECODE, EXPERTS, COLLECTIVES = KINDS = (
     "products", "prefill attention", "decode attention", "latent prefill", "latent decode", "experts", "collectives",
 )  # fmt: skip
@@ -220,7 +220,7 @@ def fit_kernels(kind: str, rows: pd.DataFrame, first: Effects | None = None) -> 
     squares = matrix(TERMS[kind](columns(rows))) ** 2
     weights = rows.groupby("series").latency_s.transform("size").to_numpy(float) ** -0.5
     on_class = rows.chip_class + SPLIT + rows.kernel
-    labels = {POOL: [""] * len(rows), KERNEL: [*rows.kernel], CLASS: [*on_class], SERIES: [*rows.series]}
+    labels = {POOL: [""] * len(rows), KERNEL: [*rows.kernel], CLASS: [*on_class]}
     levels = [Level(name, of_rows, *SPREADS[name]) for name, of_rows in labels.items()]
     times, none = rows.latency_s.to_numpy(float) ** 2, np.zeros(len(rows))
     return fit_levels(squares, none, times, levels, weights / weights.mean(), np.ones(squares.shape[1]), first)

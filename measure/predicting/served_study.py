@@ -82,9 +82,8 @@ def study_served(data: Path, say: Callable[[str], None]) -> ServedStudy:
         errors += kernel_errors(kind, all_checks[kind])
         names = list(kernels.TERMS[kind](kernels.columns(rows.head(1))))
         for (level, label), logs in effects[kind].items():
-            if level != kernels.SERIES:  # coefficients are of times, the fit's of their squares
-                values = zip(names, np.exp(logs / 2), strict=True)
-                coefficients += [KernelCoefficient(kind, level, label, term, float(value)) for term, value in values]
+            values = zip(names, np.exp(logs / 2), strict=True)  # of times; the fit's are of their squares
+            coefficients += [KernelCoefficient(kind, level, label, term, float(value)) for term, value in values]
     model = KernelModel(effects)
     timed, reasons = serving.server_rows(read_servers(data), data, model)
     for reason, count in reasons.most_common():
