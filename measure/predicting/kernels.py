@@ -128,7 +128,8 @@ TERMS: dict[str, Callable[[Columns], dict[str, Numbers]]] = {
 class ServedChip:
     """A chip by its datasheet: peaks (FLOP/s) by precision, bandwidth (B/s), memory (B), power limit (W), and class.
 
-    A class shares its sort of memory and the fewest bits that its units multiply: HBM and fp8 are Hopper's.
+    A class shares its vendor, its sort of memory, and the fewest bits that its units multiply: Hopper is NVIDIA's with
+    HBM and fp8.
     """
 
     name: str
@@ -153,7 +154,7 @@ def served_chips(data: Path) -> dict[str, ServedChip]:
         fewest = next((each for each in ("fp4", "fp8") if each in rates), "16 bits")
         held = max((row.memory_byte for row in rows if row.memory_byte), default=None)
         power_w = max((row.power_w for row in rows if row.power_w), default=None)
-        chip_class = f"{memory}, {fewest}"
+        chip_class = f"{rows[0].vendor}, {memory}, {fewest}"
         found[name] = ServedChip(rows[0].chip, rates, float(roof.byte_per_s), held, power_w, chip_class)
     return found
 

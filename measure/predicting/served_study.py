@@ -21,7 +21,7 @@ from measure.predicting.served_records import (
     ServedCoefficient,
     ServedError,
 )
-from measure.predicting.study import NINE, POINTS
+from measure.predicting.study import NINE
 from measure.published.aside import read_servers
 
 if TYPE_CHECKING:
@@ -157,10 +157,14 @@ def _quantiles(ratios: Numbers) -> tuple[float, float]:
 def interval(checks: pd.DataFrame, label: str) -> float | None:
     """Return the factor that nine in ten ratios of a further label lie within; None if these are few.
 
-    Each label counts alike, by the ``POINTS`` of its ratios.
+    A label counts as the square root of its rows, as a series does in a fit.
     """
     count = checks[label].nunique()
     if count < FEWEST:
         return None
-    points = checks.groupby(label).ratio.quantile(POINTS)
-    return float(np.exp(np.quantile(np.abs(np.log(points)), min(NINE + BEYOND / count, 1.0))))
+    sizes = checks.groupby(label).ratio.transform("size").to_numpy(float)
+    off = np.abs(np.log(checks.ratio.to_numpy(float)))
+    order = np.argsort(off)
+    shares = np.cumsum(sizes[order] ** -0.5) / np.sum(sizes**-0.5)
+    place = np.searchsorted(shares, min(NINE + BEYOND / count, 1.0))
+    return float(np.exp(off[order][min(place, len(off) - 1)]))
