@@ -14,10 +14,10 @@ from measure.predicting.model import Effects
 from measure.predicting.records import POOL
 from measure.predicting.served_records import WHOLE, KernelCoefficient, ServedCoefficient, ServedError
 from measure.predicting.serving import FIRST, FURTHER, Load
-from measure.predicting.study import HELD
 from measure.serving import plan as plans
 
 HOUR_S, MILLION = 3600.0, 1e6
+HELD = 0.85  # an interval counts if it covered this share of the times that it was checked with
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from measure.predicting import kernels, serving
+from measure.predicting import kernel_study, kernels, server_study, serving
 from measure.predicting.kernels import KernelModel
 from measure.predicting.model import Effects
 from measure.predicting.prediction_terms import Numbers
@@ -48,18 +48,18 @@ class ServedStudy:
     ) -> tuple[list[KernelError], list[ServedError]]:
         """Return the errors on kernels that ``read`` returns, and on servers, in the intervals of what was left out."""
         errors = []
-        for kind, rows in kernels.read_rows(data, read).items():
-            unseen = rows.assign(ratio=rows.latency_s / self.model.of_rows(kind, rows))
+        for kind, rows in kernel_study.read_rows(data, read).items():
+            unseen = rows.assign(ratio=rows.latency_s / kernel_study.times_of(self.model, kind, rows))
             errors += [
                 KernelError(kind, str(device), *_errors(own, self.checks[kind], "device"))
                 for device, own in unseen.groupby("device")
             ]
         served_errors = []
-        timed, _ = serving.server_rows(servers, data, self.model)
+        timed, _ = server_study.server_rows(servers, data, self.model)
         for phase, checks in ((phase, self.checks[phase]) for phase in self.effects):
             rows, seen = timed[timed.phase == phase], set(checks.device)
             labels = [family if name in seen else name for family, name in zip(rows.family, rows.device, strict=True)]
-            unseen = rows.assign(label=labels, ratio=rows.latency_s / serving.likely_s(self.effects[phase], rows))
+            unseen = rows.assign(label=labels, ratio=rows.latency_s / server_study.likely_s(self.effects[phase], rows))
             for batches, (least, most) in serving.BATCHES.items():
                 of_size = checks[(checks.batch >= least) & (checks.batch <= most)]
                 for label, own in unseen[(unseen.batch >= least) & (unseen.batch <= most)].groupby("label"):
@@ -75,17 +75,17 @@ def study_served(data: Path, say: Callable[[str], None]) -> ServedStudy:
     errors: list[KernelError] = []
     effects: dict[str, Effects] = {}
     all_checks: dict[str, pd.DataFrame] = {}
-    for kind, rows in kernels.read_rows(data).items():
+    for kind, rows in kernel_study.read_rows(data).items():
         say(kind)
-        effects[kind] = kernels.fit_kernels(kind, kernels.sampled(rows))
-        all_checks[kind] = kernels.check_kernels(kind, rows, effects[kind])
+        effects[kind] = kernel_study.fit_kernels(kind, kernel_study.sampled(rows))
+        all_checks[kind] = kernel_study.check_kernels(kind, rows, effects[kind])
         errors += kernel_errors(kind, all_checks[kind])
-        names = list(kernels.TERMS[kind](kernels.columns(rows.head(1))))
+        names = list(kernels.TERMS[kind](kernel_study.columns(rows.head(1))))
         for (level, label), logs in effects[kind].items():
             values = zip(names, np.exp(logs / 2), strict=True)  # of times; the fit's are of their squares
             coefficients += [KernelCoefficient(kind, level, label, term, float(value)) for term, value in values]
     model = KernelModel(effects)
-    timed, reasons = serving.server_rows(read_servers(data), data, model)
+    timed, reasons = server_study.server_rows(read_servers(data), data, model)
     for reason, count in reasons.most_common():
         say(f"{count} servers left out: {reason}")
     served: list[ServedCoefficient] = []
@@ -94,15 +94,15 @@ def study_served(data: Path, say: Callable[[str], None]) -> ServedStudy:
     for phase in serving.PHASES:
         say(phase)
         rows = timed[timed.phase == phase]
-        of_servers[phase] = serving.fit_servers(rows)
+        of_servers[phase] = server_study.fit_servers(rows)
         for (level, label), logs in of_servers[phase].items():
-            if level != serving.SERIES:
+            if level != server_study.SERIES:
                 factors = np.exp(logs) * (serving.EXPECTED if level == POOL else 1.0)
                 served += [
                     ServedCoefficient(phase, level, label, term, float(value))
                     for term, value in zip(serving.TERMS, factors, strict=True)
                 ]
-        all_checks[phase] = serving.check_servers(rows, of_servers[phase])
+        all_checks[phase] = server_study.check_servers(rows, of_servers[phase])
         served_errors += errors_of_servers(phase, all_checks[phase])
     return ServedStudy(coefficients, errors, served, served_errors, model, of_servers, all_checks)
 

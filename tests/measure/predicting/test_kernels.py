@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from helpers.places import ROOT
 
-from measure.predicting import kernels
+from measure.predicting import kernel_study, kernels
 from measure.predicting.kernels import CLASS, KERNEL, KernelModel
 from measure.predicting.records import POOL
 
@@ -65,8 +65,8 @@ def made(m, n, k, flop_per_s, byte_per_s):
 def test_a_fit_finds_the_times_of_a_gpu_that_it_never_saw():
     chips = (("Bead 1", 1e15, 2e12), ("Bead 2", 1e15, 4e12), ("Bead 3", 2e15, 4e12))
     rows = pd.concat([timed(name, "vllm | k | bf16 x bf16", made, *roof) for name, *roof in chips])
-    effects = kernels.fit_kernels(kernels.PRODUCTS, rows)
-    checks = kernels.check_kernels(kernels.PRODUCTS, rows, effects)
+    effects = kernel_study.fit_kernels(kernels.PRODUCTS, rows)
+    checks = kernel_study.check_kernels(kernels.PRODUCTS, rows, effects)
     assert set(checks.device) == {"Bead 1", "Bead 2", "Bead 3"}
     assert np.median(np.abs(checks.ratio - 1)) < 0.05
 
@@ -97,7 +97,7 @@ def test_an_engine_takes_its_quickest_kernel_then_those_of_others_on_such_chips(
 
 @pytest.fixture(scope="module")
 def rows():
-    return kernels.read_rows(ROOT / "data")
+    return kernel_study.read_rows(ROOT / "data")
 
 
 def test_a_fit_sees_neither_what_was_set_aside_nor_times_with_launches(rows):
@@ -105,7 +105,7 @@ def test_a_fit_sees_neither_what_was_set_aside_nor_times_with_launches(rows):
     for kind, of_kind in rows.items():
         assert "NVIDIA B300 SXM" not in set(of_kind.device), kind
         assert (of_kind.latency_s > 0).all()
-        assert not kernels.matrix(kernels.TERMS[kind](kernels.columns(of_kind))).min() < 0
+        assert not kernels.matrix(kernels.TERMS[kind](kernel_study.columns(of_kind))).min() < 0
     products = rows[kernels.PRODUCTS]
     assert not ((products.engine == "vllm") & (products.weights == "fp8_block")).any()
     assert not rows[kernels.COLLECTIVES].kernel.str.contains("_eager").any()
@@ -113,9 +113,9 @@ def test_a_fit_sees_neither_what_was_set_aside_nor_times_with_launches(rows):
 
 def test_a_sample_holds_all_series(rows):
     products = rows[kernels.PRODUCTS]
-    taken = kernels.sampled(products)
+    taken = kernel_study.sampled(products)
     assert set(taken.series) == set(products.series)
-    assert taken.groupby("series").size().max() <= kernels.MOST
+    assert taken.groupby("series").size().max() <= kernel_study.MOST
 
 
 def test_classes_of_chips():

@@ -6,7 +6,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure.errors import UserError
-from measure.predicting import kernels, serving
+from measure.predicting import kernels, server_study, serving
 from measure.predicting.kernels import KernelModel
 from measure.predicting.served_prediction import ServedPredictor, with_requests
 from measure.predicting.serving import FIRST, FURTHER, Load
@@ -37,12 +37,12 @@ def synthetic(label, scale=1.0):
 
 def test_a_fit_of_servers_finds_the_times_that_it_left_out():
     rows = pd.concat([synthetic("one"), synthetic("two"), synthetic("three")])
-    effects = serving.fit_servers(rows)
+    effects = server_study.fit_servers(rows)
     found = dict(zip(serving.TERMS, serving.coefficients(effects, "vllm", "HBM, fp8"), strict=True))
     assert found[serving.PRODUCTS] == pytest.approx(1.2, rel=0.03)
     assert found[serving.ATTENTION] == pytest.approx(0.9, rel=0.1)
     assert found[serving.STEP] == pytest.approx(2.0, rel=0.1)
-    checks = serving.check_servers(rows, effects)
+    checks = server_study.check_servers(rows, effects)
     assert set(checks.left_out) == {"GPU", "family"}  # there is no other engine
     assert np.abs(checks.ratio - 1).max() < 0.05
 
@@ -92,19 +92,23 @@ def test_an_interval_is_of_what_was_timed(predictor):
 def test_servers_that_cannot_be_predicted_say_why():
     row = next(row for row in read_servers(ROOT / "data") if row.tensor_parallel == 1 and "Llama" in row.model)
     chip = CHIPS["nvidia h100 sxm"]
-    assert serving.load_of(row, chip).plan == Plan()
+    assert server_study.load_of(row, chip).plan == Plan()
     for changes, reason in (
         ({"batch": None}, "the requests of a worker are unknown"),
         ({"tensor_parallel": 16}, "more than 8 GPUs"),
         ({"tensor_parallel": 3}, "does not divide"),
     ):
         with pytest.raises(UserError, match=reason):
-            serving.load_of(replace(row, **changes), chip)
+            server_study.load_of(replace(row, **changes), chip)
 
 
-def test_fp8_of_a_checkpoint_with_blocks_is_in_blocks():
-    forms = {form.name for _, form in serving.served_decoder("deepseek-ai/DeepSeek-R1", "fp8", "fp8").layer_weights()}
-    assert "fp8_block" in forms
-    assert "fp8" not in forms
-    forms = {form.name for _, form in serving.served_decoder("meta-llama/Llama-3.1-70B", "fp8", None).layer_weights()}
-    assert forms == {"fp8"}
+@pytest.mark.parametrize(
+    ("model", "forms"),
+    [
+        ("deepseek-ai/DeepSeek-R1", {"fp8_block", "bf16"}),
+        ("meta-llama/Llama-3.1-70B", {"fp8"}),
+    ],  # the router has 16 bits
+)
+def test_fp8_of_a_checkpoint_with_blocks_is_in_blocks(model, forms):
+    decoder = server_study.served_decoder(model, "fp8", "fp8")
+    assert {form.name for _, form in decoder.layer_weights()} == forms
