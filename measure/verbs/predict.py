@@ -109,7 +109,8 @@ def main(flags: argparse.Namespace) -> int:
     """Predict the latency of a model on chips: the least time that their roofs allow, and the likely time with its 90 %
     interval. Needs no such chip, no GPU and no weights. The model is counted once. One fit of all timings predicts
     every chip, by its datasheet and by the timings of its die (docs/prediction.md). Chips are sorted by likely time;
-    those without an interval, or with too little memory, come last.
+    those without an interval, or with too little memory, come last. With --gpus or another flag of its group, predict
+    the tokens of a served language model instead: MODEL is a committed configuration or hf:PATH/config.json.
     """
     if predict_tokens.is_asked(flags):
         return predict_tokens.main(flags)
