@@ -72,7 +72,8 @@ def main(flags: argparse.Namespace) -> int:
         try:
             _check(decoder, plan, chip, context + output)
         except UserError as problem:
-            refused.append(f"{chip.name}: {str(problem).removeprefix(f'{decoder.name}: ')}")
+            reason = str(problem).removeprefix(f"{decoder.name}: ")
+            refused.append(reason if chip.name in reason else f"{chip.name}: {reason}")
             continue
         load = Load(decoder, plan, chip, engine, 1, context, output)
         for requests in sorted(set(flags.batch_sizes)):
