@@ -1,4 +1,4 @@
-"""The tables of the chapter on timed."""
+"""The tables of the chapter on tokens."""
 
 import pandas as pd
 
@@ -31,6 +31,13 @@ def _range(numbers: "pd.Series[float]") -> str:
     return f"{low}" if low == high else f"{low}–{high}"
 
 
+def _reached(tokens: float | None, best: float | None) -> str:
+    """Return the tokens for half of the peak with the best share of it; without a share no size was timed."""
+    if pd.isna(best):
+        return NONE
+    return f"{'never' if pd.isna(tokens) else f'{tokens:.0f}'} ({percent(best)})"
+
+
 @display.table
 def kernels(paper: Paper) -> str:
     """List for each GPU the tokens for half of the peak, and medians of decode attention's share of the bandwidth."""
@@ -43,11 +50,7 @@ def kernels(paper: Paper) -> str:
     lines = [
         (
             escape(device),
-            *(
-                NONE if best[each].get(device) != best[each].get(device) else
-                f"{known(reached[each].get(device), '{:.0f}'.format)} ({percent(best[each][device])})"
-                for each in precisions
-            ),
+            *(_reached(reached[each].get(device), best[each].get(device)) for each in precisions),
             *(known(shares[size].get(device), percent) for size in timed.SIZES if size in shares),
         )
         for device in sorted({*reached.index, *shares.index})
