@@ -16,13 +16,16 @@ from typing import Any
 from measure.domain import records, trace_records, workload_records
 from measure.domain.schema import MOST, TABLES, Column
 from measure.predicting import records as predictions
+from measure.predicting import served_records
 from measure.published import kernels, servers
 from measure.published import records as published_records
 from report import facts
 
 # The order of the tables, whichever module was imported first
 PUBLISHED = (published_records, kernels, servers)
-MODULES = [module.__name__ for module in (records, workload_records, trace_records, predictions, *PUBLISHED)]
+MODULES = [
+    module.__name__ for module in (records, workload_records, trace_records, predictions, served_records, *PUBLISHED)
+]
 TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}
 FRICTIONLESS_TYPES = {str: "string", int: "integer", float: "number", Decimal: "number"}
 DESCRIPTOR = "datapackage.json"

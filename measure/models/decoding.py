@@ -1,6 +1,7 @@
 """One token decoded by a network of ``transformers``, with the tokens before it in a cache."""
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +41,61 @@ class Slot:
         if self.dtype.is_floating_point:
             return torch.randn(shape, device=device, dtype=dtype if self.dtype == torch.bfloat16 else self.dtype)
         return torch.zeros(shape, device=device, dtype=self.dtype)
+
+
+class InPlace:
+    """The part of a cache's layer that writes the decoded token's key and value into the last position, as servers do.
+
+    transformers' own layer concatenates them with the earlier ones, which copies the whole layer at each token. Once a
+    sliding window is full, the token takes the place of the oldest: which place it is does not change the work.
+    """
+
+    keys: torch.Tensor  # (batch, heads, positions, width), as are the values
+    values: torch.Tensor
+    indexer_keys: torch.Tensor  # (batch, positions, width), of sparse attention alone
+    cumulative_length: int  # the tokens so far; transformers' sliding windows read it as well
+
+    def update(
+        self, key: torch.Tensor, value: torch.Tensor, *_given: Any, **_named: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self.cumulative_length += 1
+        self.keys[..., -1:, :], self.values[..., -1:, :] = key, value
+        return self.keys, self.values
+
+    def update_indexer(self, key: torch.Tensor) -> torch.Tensor:
+        self.indexer_keys[..., -1:, :] = key
+        return self.indexer_keys
+
+    def get_seq_length(self) -> int:
+        return self.cumulative_length
+
+
+@functools.cache
+def in_place(kind: type) -> type:
+    """Return the class of a cache's layer that writes in place."""
+    return type(f"InPlace{kind.__name__}", (InPlace, kind), {"_layer_type": None})  # transformers registers named types
+
+
+def make_room(past: Any) -> None:
+    """Give the layers of a cache that grow by concatenation room for one token, and let them write in place.
+
+    Cross attention writes nothing, and a cache without such layers stays as it is.
+    """
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+    growing = DynamicLayer.update, DynamicSlidingWindowLayer.update
+    layers = getattr(getattr(past, "self_attention_cache", past), "layers", [])
+    for number, layer in enumerate(layers):
+        kind: Any = type(layer)
+        if getattr(kind, "update", None) not in growing or not layer.is_initialized:
+            continue
+        new: Any = object.__new__(in_place(kind))
+        vars(new).update(vars(layer), cumulative_length=layer.get_seq_length())
+        for name in ("keys", "values", "indexer_keys"):
+            if isinstance(tensor := getattr(layer, name, None), torch.Tensor):
+                *others, positions, width = tensor.shape
+                setattr(new, name, tensor.new_empty(*others, positions + 1, width))
+        layers[number] = new
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +140,8 @@ def filled(value: Any, state: list[torch.Tensor]) -> Any:
         return {key: filled(part, state) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(filled(part, state) for part in value)
-    if type(value).__module__.startswith("transformers.") and not hasattr(value, "to_json_string"):
+    is_of_cache = isinstance(value, InPlace) or type(value).__module__.startswith("transformers.")
+    if is_of_cache and not hasattr(value, "to_json_string"):
         new = copy.copy(value)
         vars(new).update((name, filled(part, state)) for name, part in vars(value).items())
         return new
@@ -118,6 +175,7 @@ def past_after(build: Callable[[], Any], arguments: Callable[[int, str, torch.dt
         slots.append(Slot.of(len(slots), tensor))
         return slots[-1]
 
+    make_room(getattr(output, keyword))
     encoded = getattr(output, "encoder_last_hidden_state", None)
     past = walk_tensors(getattr(output, keyword), slot)
     return Past(keyword, past, slots, None if encoded is None else Slot.of(0, encoded))

@@ -257,7 +257,7 @@ def _counted_in(home: Workloads) -> dict[Key, CallWork]:
     operators = home.columns(Operator)  # there may be a million
     cells = (operators[name] for name in ("model", "input_shape", "batch", "precision", "stage", "autocast"))
     counts = (operators[name] for name in ("layer_kind", "operator", "calls", "flop", "byte", "other_flop"))
-    work: dict[tuple[Any, ...], list[list[float]]] = defaultdict(lambda: [[0.0] * 5 for _ in LAYER_KINDS])
+    work: dict[tuple[Any, ...], list[list[float]]] = defaultdict(lambda: [[0.0] * 4 for _ in LAYER_KINDS])
     for key, (kind, name, calls, flop, byte, *other) in zip(
         zip(*cells, strict=True), zip(*counts, strict=True), strict=True
     ):
@@ -267,8 +267,6 @@ def _counted_in(home: Workloads) -> dict[Key, CallWork]:
         sums[2] += calls * byte
         if byte > LARGEST_KEPT and (fresh_byte := _fresh_byte(key, name, flop, byte, *other)) > LARGEST_KEPT:
             sums[3] += calls * fresh_byte
-        if name == "cat":
-            sums[4] += calls * byte / 2
     expert_byte = _expert_bytes(home) if any(sums[EXPERTS][1] for sums in work.values()) else Counter()
     found = {}
     for row, trains in product(home.rows(Workload), PASSES):
@@ -276,11 +274,8 @@ def _counted_in(home: Workloads) -> dict[Key, CallWork]:
         stages = [(*key, stage, row.autocast) for stage in PASSES[trains]]
         if row.status != "ok" or row.autocast or (trains and row.backward_flop is None) or stages[0] not in work:
             continue
-        calls, flop, byte, fresh_byte, joined_byte = np.sum([work[stage] for stage in stages], axis=0).T
+        calls, flop, byte, fresh_byte = np.sum([work[stage] for stage in stages], axis=0).T
         footprint_byte, peak_byte = row.footprint_byte, row.training_peak_byte if trains else row.inference_peak_byte
-        if peak_byte and row.model.startswith("hf:") and f"_{DECODE}_" in row.model:
-            # transformers copies the cache to append a token. A server frees the old one meanwhile; timing keeps both
-            peak_byte -= int(min(row.input_byte or 0, joined_byte.sum()))
         experts, tokens = None, row.batch * int(row.input_shape) if row.input_shape.isdigit() else 0
         if tokens and row.family == LANGUAGE and (parameter_byte := expert_byte[key]):
             # A token takes 2 FLOP a parameter of each expert that it goes to

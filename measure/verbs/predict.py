@@ -44,6 +44,7 @@ from measure.run.storing import store_counts
 from measure.run.tasks import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
+from measure.verbs import predict_tokens
 from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, parse_batch_size, parse_count
 from measure.verbs.run_flags import resolve_request_of_one, with_defaults
 from measure.verbs.terminal import aligned, make_console, markdown, name_first
@@ -100,6 +101,7 @@ def add_verbs(verbs: Verbs) -> None:
         "(default: the quickest one measured with the newest torch)"
     )
     add("--host", metavar="MACHINE|TIME", help=text)
+    predict_tokens.add_flags(flags)
     add_formats(flags, {"--json": "print JSON (docs/json.md)", "--markdown": "print Markdown"})
 
 
@@ -107,8 +109,11 @@ def main(flags: argparse.Namespace) -> int:
     """Predict the latency of a model on chips: the least time that their roofs allow, and the likely time with its 90 %
     interval. Needs no such chip, no GPU and no weights. The model is counted once. One fit of all timings predicts
     every chip, by its datasheet and by the timings of its die (docs/prediction.md). Chips are sorted by likely time;
-    those without an interval, or with too little memory, come last.
+    those without an interval, or with too little memory, come last. With --gpus or another flag of its group, predict
+    the tokens of a served language model instead: MODEL is a committed configuration or hf:PATH/config.json.
     """
+    if predict_tokens.is_asked(flags):
+        return predict_tokens.main(flags)
     batches = sorted(set(flags.batch_sizes))
     setting = _setting(flags.setting, flags.precision)
     devices, named = _devices(flags.data, flags.chip, flags.precision)

@@ -88,7 +88,11 @@ def fit(flags: argparse.Namespace) -> int:
     from measure.domain.values import percent
     from measure.predicting import timings
     from measure.predicting.records import ALL, OURS, Coefficient, HostCost, NetworkFactor, PredictionError
+    from measure.predicting.served_records import KernelCoefficient, KernelError, ServedCoefficient, ServedError
+    from measure.predicting.served_study import study_served
     from measure.predicting.study import study
+    from measure.published.aside import KERNELS, read_set_aside
+    from measure.published.servers import PublishedServer
     from measure.verbs.terminal import aligned
 
     calls = timings.read(flags.data)
@@ -101,7 +105,20 @@ def fit(flags: argparse.Namespace) -> int:
         costs = timings.launch_costs(calls)
         coefficients, networks, errors = study(calls, costs, lambda name: print(name, file=sys.stderr))
         hosts = timings.host_costs(costs)
-        written = (Coefficient, coefficients), (HostCost, hosts), (NetworkFactor, networks), (PredictionError, errors)
+        written: list[tuple[type[Any], list[Any]]] = [
+            (Coefficient, coefficients),
+            (HostCost, hosts),
+            (NetworkFactor, networks),
+            (PredictionError, errors),
+        ]
+        if file_of(PublishedServer, flags.data).exists():
+            served = study_served(flags.data, lambda name: print(name, file=sys.stderr))
+            unseen = read_set_aside(flags.data, PublishedServer)
+            of_kernels, of_servers = served.look(
+                flags.data, lambda data, name: read_set_aside(data, KERNELS[name]), unseen
+            )
+            written += [(KernelCoefficient, served.coefficients), (KernelError, served.errors + of_kernels)]
+            written += [(ServedCoefficient, served.served), (ServedError, served.served_errors + of_servers)]
         for record, rows in written:
             table.write(file_of(record, flags.data), record, [_round(row) for row in rows])
     lines = [

@@ -19,7 +19,7 @@ def test_every_column_has_a_meaning_and_every_number_a_unit():
             assert bool(column.unit) == (column.type is not str)
     assert len({facts.path for facts in TABLES.values()}) == len(TABLES)
     by_hand = {record for record, facts in TABLES.items() if facts.by_hand}
-    published = {record for record in TABLES if record.__module__ == published_records.__name__}
+    published = {record for record in TABLES if record.__module__.startswith("measure.published.")}
     assert by_hand == published - {published_records.PublishedCount, published_records.PublishedKind}
 
 

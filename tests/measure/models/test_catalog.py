@@ -121,13 +121,26 @@ class Allocations(TorchDispatchMode):
         return result
 
 
+# A layer: queries and outputs, 2 of 8 heads' keys and values, a router to 8 experts, their three matrices, two norms.
+MIXTURE = 2 * 32000 * 1024 + 10 * (1024 * (2 * 1024 + 2 * 256 + 8 + 2) + 8 * 3 * 1024 * 3584) + 1024
+
+
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float32])
-def test_a_network_is_built_in_its_own_precision(precision):
-    """BERT base has 109,482,240 parameters (Devlin et al. 2019: "110M"). bf16 cast from fp32 takes twice its size."""
-    (model,) = catalog.find(["bert_base_encode_16"])
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("bert_base_encode_16", 109_482_240),  # Devlin et al. 2019: "110M"
+        pytest.param("hf:examples/mixture_1b.json_prefill_16", MIXTURE, marks=pytest.mark.slow),
+    ],
+)
+def test_a_network_is_built_in_its_own_precision(name, parameters, precision):
+    """bf16 cast from fp32 takes twice its size."""
+    if name.startswith("hf:"):
+        pytest.importorskip("transformers", reason="an optional extra")
+    (model,) = catalog.find([name])
     with Allocations() as allocations:
         catalog.prepare(model, 1, "meta", precision)
-    assert 1.0 <= allocations.ledger.peak_byte / (109_482_240 * precision.itemsize) < 1.01
+    assert 1.0 <= allocations.ledger.peak_byte / (parameters * precision.itemsize) < 1.01
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from measure.domain.model_work import beyond_weights, layer_work
 from measure.domain.roofs import machine_roof
 from measure.errors import UserError
 from measure.models import catalog
+from measure.models.call import held_tensors
 
 pytest.importorskip("transformers", reason="the optional extra hf")
 pytestmark = pytest.mark.slow
@@ -49,9 +50,9 @@ def test_an_encoder_decoder_decodes_a_token():
     assert t5.forward_flop == (
         2 * BATCH * (6 * (T5 + 2 * 512**2) + 512 * 32128) + 6 * 4 * BATCH * (65 + 64) * 512
     )  # 65 tokens decoded so far and 64 read
-    # The token; keys and values of 6 layers for the tokens decoded and read; the output of the encoder. Nothing reads
-    # that output, nor the encoder, nor the keys and values of cross attention.
-    assert t5.input_byte == BATCH * (8 + 6 * 2 * (64 + 64) * 512 * 4 + 64 * 512 * 4)
+    # The token; keys and values of 6 layers for the tokens decoded, with this one, and read; the output of the encoder.
+    # Nothing reads that output, nor the encoder, nor the weights of keys and values of cross attention.
+    assert t5.input_byte == BATCH * (8 + 6 * 2 * (65 + 64) * 512 * 4 + 64 * 512 * 4)
     assert t5.untouched_byte >= 4 * (6 * T5 + 6 * 2 * 512**2 + BATCH * 64 * 512)
 
 
@@ -113,6 +114,78 @@ def test_decoders_count_as_one_formula(tmp_path, kind):
     decode = workload(f"{name}_decode_7")
     assert decode.backward_flop is None
     assert decode.forward_flop == 2 * 2 * (2 * (weights + 7 * again) + HEAD) + 4 * 2 * seen * width
+
+
+# Keys, or values, of a position: texts, 2 heads, 4 wide, 4 bytes
+POSITION = BATCH * 2 * 4 * 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "seen", "mask", "window"),
+    [
+        ("llama", {}, (8, 9), 0, 0),
+        # a window of 4: a number for each text and position hides none, and each layer's cache holds the 4 as an int64
+        ("mistral", WINDOW, (4, 4), BATCH * 4 * 4, 2 * 8),
+    ],
+)
+def test_a_decode_reads_its_cache_once_and_writes_one_position(tmp_path, kind, settings, seen, mask, window):
+    """As a server does; with concatenation it would read and write all of it besides. 7 and 8 tokens come before."""
+    found = []
+    for length, positions in zip((7, 8), seen, strict=True):
+        (model,) = catalog.find([f"{write(tmp_path, kind, {**SIZES, **settings})}_decode_{length}"])
+        counted = count(model, BATCH)
+        attention = {each.operator: each for each in counted.operators if each.layer_kind == "attention"}
+        written = attention["copy_"]
+        assert (written.byte, written.calls) == (2 * POSITION, 2 * 2)  # key and value in 2 layers, each from and to
+        # In each layer: the query, keys and values, the output, and the logarithm of each head's sum
+        (read,) = (each for name, each in attention.items() if "attention" in name)
+        heads = BATCH * 4
+        assert (read.byte, read.calls) == (2 * heads * 4 * 4 + 2 * positions * POSITION + heads * 4 + mask, 2)
+        assert counted.workload.input_byte == BATCH * 8 + 2 * 2 * positions * POSITION + window
+        found.append(counted.workload.traffic_byte)
+    assert found[1] - found[0] == 2 * 2 * (seen[1] - seen[0]) * POSITION
+
+
+TINY_T5 = {
+    "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4, "vocab_size": 50, "pad_token_id": 0,
+    "decoder_start_token_id": 0,
+}  # fmt: skip
+CACHED = {kind: {**SIZES, **DECODERS[kind].settings} for kind in ("llama", "gemma2", "deepseek_v3")} | {
+    "mistral": {**SIZES, **WINDOW}, "t5": TINY_T5,
+    # sparse attention, whose index has keys in the cache as well; it names all 8 tokens, since of fewer some may tie
+    "deepseek_v32": {
+        **SIZES, **LATENT, "first_k_dense_replace": 2, "index_n_heads": 2, "index_head_dim": 8, "index_topk": 8,
+    },
+    # convolutions, whose state is no key, and one layer of attention
+    "lfm2": {**SIZES, "layer_types": ["conv", "full_attention"], "block_multiple_of": 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CACHED)
+def test_decoding_a_token_equals_reading_the_whole_text(tmp_path, kind):
+    """A prefill fills the cache. The new token's place is empty, and a second call writes it again."""
+    import torch
+    from torch.nn import functional
+
+    (model,) = catalog.find([f"{write(tmp_path, kind, CACHED[kind])}_decode_7"])
+    torch.manual_seed(0)
+    decoding = catalog.build(model)
+    network, past = decoding.network, decoding.past
+    text, source = torch.randint(1, 50, (BATCH, 8)), torch.randint(1, 50, (BATCH, 7))
+    token = "decoder_input_ids" if kind == "t5" else "input_ids"
+    others = {"input_ids": source} if kind == "t5" else {}
+    with torch.no_grad():
+        whole = network(**others, **{token: text}).logits[:, -1]
+        before = network(**others, **{token: text[:, :-1]}, use_cache=True)
+        state = {}
+        for slot, tensor in zip(past.slots, held_tensors(getattr(before, past.keyword)), strict=True):
+            has_room = slot.has_batch and slot.shape != tensor.shape[1:]
+            state[slot.name] = functional.pad(tensor, (0, 0, 0, 1), value=torch.nan) if has_room else tensor
+            assert tuple(state[slot.name].shape[slot.has_batch :]) == slot.shape
+        if kind == "t5":
+            state["encoded"] = before.encoder_last_hidden_state
+        for _ in range(1 if kind == "lfm2" else 2):  # a state moves on with each call
+            assert torch.allclose(decoding(**{token: text[:, -1:]}, **state)[:, 0], whole, atol=1e-6)
 
 
 def test_most_of_a_decode_may_not_come_from_its_weights(tmp_path):

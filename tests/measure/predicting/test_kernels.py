@@ -1,0 +1,126 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers.places import ROOT
+
+from measure.predicting import kernel_study, kernels
+from measure.predicting.kernels import CLASS, KERNEL, KernelModel
+from measure.predicting.records import POOL
+
+PEAK, BANDWIDTH = 1e15, 2e12
+SIZES = {
+    kernels.PRODUCTS: {"m": 64.0, "n": 4096.0, "k": 2048.0, "weight_bit": 16.0, "input_bit": 16.0},
+    kernels.DECODE: {
+        "flop": 1e9, "cache_byte": 1e8, "activation_byte": 1e5, "seen": 4096.0, "requests": 8.0, "group": 4.0,
+        "head_size": 128.0,
+    },
+    kernels.EXPERTS: {
+        "routed": 512.0, "distinct": 32.0, "matrices": 3.0, "hidden": 4096.0, "inner": 1536.0, "weight_bit": 8.0,
+    },
+    kernels.COLLECTIVES: {"sent_byte": 1e6, "gpus": 8.0},
+}  # fmt: skip
+
+
+def of(kind, **changes):
+    sizes = SIZES[kind] | {"flop_per_s": PEAK, "byte_per_s": BANDWIDTH} | changes
+    return {name: np.array([value]) for name, value in sizes.items()}
+
+
+def test_terms_of_a_product_by_hand():
+    found = kernels.product_terms(of(kernels.PRODUCTS))
+    # 2 x 64 x 4096 x 2048 FLOP at 1e15 FLOP/s; 4096 x 2048 weights of 2 bytes at 2e12 B/s
+    assert found["arithmetic"][0] == pytest.approx(1.073741824e-6)
+    assert found["weights"][0] == pytest.approx(16_777_216 / 2e12)
+    assert found["inputs"][0] == pytest.approx(64 * 2048 * 2 / 2e12)
+    assert found["outputs"][0] == pytest.approx(64 * 4096 * 2 / 2e12)
+    assert found["arithmetic ramp"][0] == pytest.approx((1.073741824e-6 * 1e-6) ** 0.5)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_no_term_falls_as_a_size_grows(kind):
+    least = kernels.TERMS[kind](of(kind))
+    for name, value in SIZES[kind].items():
+        larger = kernels.TERMS[kind](of(kind, **{name: 2 * value}))
+        assert all(larger[term] >= least[term] for term in least), name
+        assert any(larger[term] > least[term] for term in least), name
+
+
+def timed(device, label, seconds, flop_per_s=PEAK, byte_per_s=BANDWIDTH):
+    """Products of a kernel on a device, with the times that ``seconds`` makes of their sizes."""
+    rng = np.random.default_rng(7)
+    m, n, k = (2.0 ** rng.integers(low, high, 80) for low, high in ((0, 13), (8, 14), (8, 14)))
+    rows = pd.DataFrame({"m": m, "n": n, "k": k, "weight_bit": 16.0, "input_bit": 16.0})
+    rows = rows.assign(flop_per_s=flop_per_s, byte_per_s=byte_per_s, device=device, chip_class="HBM, fp8")
+    rows = rows.assign(kernel=label, series=f"{device} | {label}")
+    return rows.assign(latency_s=seconds(m, n, k, flop_per_s, byte_per_s))
+
+
+def made(m, n, k, flop_per_s, byte_per_s):
+    """5 µs to start, 1.25 times the arithmetic at the peak, 1.1 times the weights at the bandwidth."""
+    return np.sqrt(5e-6**2 + (1.25 * 2 * m * n * k / flop_per_s) ** 2 + (1.1 * 2 * n * k / byte_per_s) ** 2)
+
+
+def test_a_fit_finds_the_times_of_a_gpu_that_it_never_saw():
+    chips = (("Bead 1", 1e15, 2e12), ("Bead 2", 1e15, 4e12), ("Bead 3", 2e15, 4e12))
+    rows = pd.concat([timed(name, "vllm | k | bf16 x bf16", made, *roof) for name, *roof in chips])
+    effects = kernel_study.fit_kernels(kernels.PRODUCTS, rows)
+    checks = kernel_study.check_kernels(kernels.PRODUCTS, rows, effects)
+    assert set(checks.device) == {"Bead 1", "Bead 2", "Bead 3"}
+    assert np.median(np.abs(checks.ratio - 1)) < 0.05
+
+
+def model(**logs):
+    """A model of products: all terms but the start are next to nothing, and that is exp(log) microseconds."""
+    effects = {(POOL, ""): np.array([0.0, *[-60.0] * 9])}
+    for label, log in logs.items():
+        engine, chip_class = label.split("_on_")
+        kernel = f"{engine} | k | bf16 x bf16"
+        effects[KERNEL, kernel] = np.array([2 * log, *[0.0] * 9])  # effects are on squares
+        effects[CLASS, f"{chip_class} | {kernel}"] = np.zeros(10)
+    return KernelModel({kernels.PRODUCTS: effects})
+
+
+def test_an_engine_takes_its_quickest_kernel_then_those_of_others_on_such_chips():
+    found = model(vllm_on_HBM=1.0, trtllm_on_HBM=0.5, sglang_on_GDDR=0.1)
+
+    def start_us(engine, chip_class, formats="bf16 x bf16"):
+        return 1e6 * found.times(kernels.PRODUCTS, of(kernels.PRODUCTS), engine, formats, chip_class)[0]
+
+    assert start_us("vllm", "HBM") == pytest.approx(np.exp(1.0))
+    assert start_us("sglang", "HBM") == pytest.approx(np.exp(0.5))  # of vLLM and TensorRT-LLM there, the quickest
+    assert start_us("vllm", "GDDR") == pytest.approx(np.exp(0.1))
+    assert start_us("vllm", "other") == pytest.approx(np.exp(1.0))  # its own, from another class
+    assert start_us("vllm", "HBM", "fp8 x fp8") == pytest.approx(1.0)  # untimed formats: all kernels
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return kernel_study.read_rows(ROOT / "data")
+
+
+def test_a_fit_sees_neither_what_was_set_aside_nor_times_with_launches(rows):
+    assert set(rows) == set(kernels.KINDS)
+    for kind, of_kind in rows.items():
+        assert "NVIDIA B300 SXM" not in set(of_kind.device), kind
+        assert (of_kind.latency_s > 0).all()
+        assert not kernels.matrix(kernels.TERMS[kind](kernel_study.columns(of_kind))).min() < 0
+    products = rows[kernels.PRODUCTS]
+    assert not ((products.engine == "vllm") & (products.weights == "fp8_block")).any()
+    assert not rows[kernels.COLLECTIVES].kernel.str.contains("_eager").any()
+
+
+def test_a_sample_holds_all_series(rows):
+    products = rows[kernels.PRODUCTS]
+    taken = kernel_study.sampled(products)
+    assert set(taken.series) == set(products.series)
+    assert taken.groupby("series").size().max() <= kernel_study.MOST
+
+
+def test_classes_of_chips():
+    chips = kernels.served_chips(Path(ROOT / "data"))
+    named = {name: chips[name].chip_class for name in ("nvidia h200 sxm", "nvidia a100 sxm 80gb", "nvidia l40s")}
+    assert [*named.values()] == ["NVIDIA, HBM, fp8", "NVIDIA, HBM, 16 bits", "NVIDIA, GDDR, fp8"]
+    assert chips["nvidia b200 sxm"].chip_class == chips["nvidia gb200 sxm"].chip_class == "NVIDIA, HBM, fp4"
+    assert chips["amd instinct mi300x"].chip_class.startswith("AMD")  # nobody timed its kernels

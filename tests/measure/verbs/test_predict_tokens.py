@@ -1,0 +1,121 @@
+import json
+
+import pytest
+
+from measure import __main__ as command
+from measure.verbs.predict_tokens import ASKED
+
+LLAMA = "hf:meta-llama/Meta-Llama-3.1-70B"
+CHIP = "NVIDIA H100 SXM"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """An empty cache: counts, chips and fits are the project's."""
+    monkeypatch.chdir(tmp_path)
+
+
+def predict(capsys, *words, model=LLAMA):
+    code = command.main(["predict", model, *words, "--data", "cache"])
+    return code, capsys.readouterr()
+
+
+def predicted(capsys, *words):
+    code, printed = predict(capsys, *words, "--json")
+    assert code == 0, printed.err
+    return json.loads(printed.out)
+
+
+def test_eight_gpus_serve_a_model(capsys):
+    words = "--chip", CHIP, "--gpus", "8", "--tp", "8", "--batch-sizes", "1", "64", "--context", "4096"
+    found = predicted(capsys, *words, "--output", "512", "--weights", "fp8", "--cache", "fp8", "--price", "2.5")
+    assert (found["gpus"], found["context_tokens"], found["output_tokens"]) == (8, 4096, 512)
+    one, many = found["predictions"]
+    assert (one["requests"], many["requests"]) == (1, 64)
+    for row in (one, many):
+        for part in ("first", "further"):
+            assert row[part]["low_s"] < row[part]["likely_s"] < row[part]["high_s"]
+        rate = row["requests"] / row["further"]["likely_s"]
+        assert row["tokens_per_s"] == pytest.approx(rate)
+        assert row["tokens_per_s_per_user"] == pytest.approx(rate / row["requests"])
+        # 8 GPUs at 2.50 an hour, 3,600 seconds, a million tokens; 700 W each
+        assert row["cost_per_million_tokens"] == pytest.approx(8 * 2.5 / 3600 / rate * 1e6)
+        assert row["tokens_per_j"] == pytest.approx(rate / (8 * 700))
+        assert row["fits"] is True
+    assert one["further"]["likely_s"] < many["further"]["likely_s"]
+    # 70.55e9 parameters, of which embedding and head (2 x 128,256 x 8,192) have 16 bits, all others 8; an eighth
+    assert one["weight_byte"] == pytest.approx((70.55e9 + 2 * 128256 * 8192) / 8, rel=0.001)
+    # 80 layers x 1 of 8 heads x 2 x 128 numbers x 1 byte a token
+    assert one["request_byte"] == pytest.approx(80 * 2 * 128 * (4096 + 512))
+    assert one["most_requests"] == int((80e9 - one["weight_byte"]) // one["request_byte"])
+
+
+def test_chips_stand_by_the_time_of_a_token_and_text_says_the_same(capsys):
+    words = "--chip", CHIP, "NVIDIA B200 SXM", "--gpus", "4", "--weights", "fp8", "--batch-sizes", "8"
+    rows = predicted(capsys, *words)["predictions"]
+    assert [row["chip"] for row in rows] == ["NVIDIA B200 SXM", CHIP]
+    code, printed = predict(capsys, *words, "--markdown")
+    lines = printed.out.splitlines()
+    assert code == 0
+    assert "4 GPUs (tensor=4)" in lines[0]
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("| NVIDIA")] == ["NVIDIA B200 SXM", CHIP]
+
+
+def test_a_chip_without_timed_servers_is_extrapolated(capsys):
+    (row,) = predicted(capsys, "--chip", "NVIDIA L40S", "--gpus", "8", "--weights", "fp8", "--batch-sizes", "8")[
+        "predictions"
+    ]
+    assert row["further"]["low_s"] is None
+    _, printed = predict(capsys, "--chip", "NVIDIA L40S", "--gpus", "8", "--weights", "fp8", "--batch-sizes", "8")
+    assert "extrapolated" in printed.out
+
+
+def test_a_configuration_of_ones_own(capsys, tmp_path):
+    own = {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32}
+    own |= {"num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256, "max_position_embeddings": 8192}
+    (tmp_path / "config.json").write_text(json.dumps(own), "utf-8")
+    words = "--chip", CHIP, "--gpus", "1", "--json"
+    code, printed = predict(capsys, *words, model="hf:config.json")
+    assert code == 0, printed.err
+    assert json.loads(printed.out)["model"].endswith("config.json")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--gpus", "7"], "tensor=4 or tensor=8"),
+        (["--gpus", "8", "--tp", "8", "--ep", "3"], "use expert=1"),
+        (["--gpus", "8", "--tp", "4"], "the plan has 4 GPUs"),
+        (["--gpus", "8", "--context", "200000"], "use a context of 131072 or less"),
+        (["--gpus", "1", "--chip", CHIP], "more than it has"),
+        (["--gpus", "8", "--chip", CHIP, "--weights", "nvfp4"], "has no units for fp4"),
+        (["--gpus", "8", "--weights", "fp7"], "fp7"),
+        (["--gpus", "8", "--price", "0"], "is not a price above 0"),
+        (["--gpus", "8", "--chip", "NVIDIA H1000"], "NVIDIA H1000"),
+    ],
+)
+def test_bad_input_gets_one_sentence(capsys, words, says):
+    try:
+        code, printed = predict(capsys, *words)
+    except SystemExit as end:
+        code, printed = end.code, capsys.readouterr()
+    assert code == 2
+    assert says in printed.err
+    assert printed.out == ""
+
+
+def test_an_unknown_type_and_an_unknown_name(capsys, tmp_path):
+    code, printed = predict(capsys, "--gpus", "8", model="hf:nobody/nothing")
+    assert code == 2
+    assert "nobody/nothing" in printed.err
+    (tmp_path / "config.json").write_text('{"model_type": "unheard"}', "utf-8")
+    code, printed = predict(capsys, "--gpus", "8", model="hf:config.json")
+    assert code == 2
+    assert "unheard" in printed.err
+
+
+def test_help_names_the_flags(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["predict", "--help"])
+    printed = capsys.readouterr().out
+    assert all(f"--{name}" in printed for name in ASKED)
