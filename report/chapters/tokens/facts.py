@@ -33,7 +33,7 @@ from report.chapters.tokens.timed import (
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import short_name
-from report.paper.frames import highest, matching
+from report.paper.frames import each, highest, matching
 from report.paper.served import Served, decoder_of, taken_apart, work_of
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
@@ -165,7 +165,7 @@ class TokenParts(Facts):
     """The token of an aggregated server, taken apart by least times of bytes and FLOP."""
 
     servers: Value  #: Servers with a stated format and a plan that the model takes.
-    models: Value  #: Their models.
+    models: Value  #: Their models: of several names for one number of parameters one.
     left_out: Value  #: Servers without a bound: format, plan or requests are not stated or contradict themselves.
     faster: Value  #: Servers that are faster than the bound.
     share: Value  #: The bound over the measured time, of the median server.
@@ -331,8 +331,9 @@ def _experts(served: Served) -> ReadExperts:
 def _parts(served: Served) -> TokenParts:
     rows, every = explained(served), taken_apart(served)
     first, last = (rows[rows.plan_gpus == gpus] for gpus in (1, GROUP))
+    networks = {decoder(row).parameters for row in each(rows.drop_duplicates(["model", "weights"]))}
     return TokenParts(
-        servers=count_of(len(rows), "servers"), models=count_of(rows.model.nunique(), "kinds"),
+        servers=count_of(len(rows), "servers"), models=count_of(len(networks), "kinds"),
         left_out=count_of((every.left_out != "").sum(), "servers"), faster=count_of(every.is_beaten.sum(), "servers"),
         share=median_of(rows.share, "%", "servers"), first=median_of(first.share, "%", "servers"),
         last_gpus=exact(GROUP if len(last) else None), last=median_of(last.share, "%", "servers"),

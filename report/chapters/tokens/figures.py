@@ -40,7 +40,9 @@ def roofline(paper: Paper) -> alt.ConcatChart:
     device = answers.device.iloc[0]
     drawn = DrawnRoof.of(Roofline(paper.served.peak(device, "fp8"), paper.served.bandwidth(device)))
     read = prompts.iloc[0]
-    calls = [("decode", f"{row.batch:.0f}", row.tpot_s, work_of(row, is_prompt=False)) for row in each(answers)]
+    calls = [
+        ("decode", f"{row.batch:.0f} requests", row.tpot_s, work_of(row, is_prompt=False)) for row in each(answers)
+    ]
     calls.append(("prefill", f"{read.input_tokens:,.0f} tokens", read.ttft_s, work_of(read, is_prompt=True)))
     rows = pd.DataFrame(
         [
@@ -49,13 +51,14 @@ def roofline(paper: Paper) -> alt.ConcatChart:
         ],
         columns=["phase", "label", "intensity", "flop_per_s"],
     )
-    rows["name"] = rows.phase + ", " + rows.label.where(rows.phase == "prefill", rows.label + " requests")
+    rows["name"] = rows.phase + ", " + rows.label
     width = theme.plot_width(2, unit="FLOP/s")
     plane = Plane.over([drawn], width, 170, rows.intensity, rows.flop_per_s)
     shapes = theme.shapes(PHASE_COLORS)
     looks: dict[str, Any] = {"color": by_color("phase", PHASE_COLORS), "shape": by_shape("phase", shapes)}
     marks = plane.place(alt.Chart(rows).mark_point().encode(**looks), "intensity", "flop_per_s")
-    named = plane.names(rows, "label", "intensity", "flop_per_s", 45)
+    ends = rows.iloc[[-2, -1]]  # the most requests, and the prompt
+    named = plane.names(ends, "label", "intensity", "flop_per_s", 45)
     title = f"{timed.NAMES[timed.EXAMPLE]} on a {short_name(device)}"
     panel = plane.chart(marks, *named, title=title)
     description = "; ".join(f"{row.name} {si(row.flop_per_s, 'FLOP/s')}" for row in each(rows))
@@ -70,7 +73,7 @@ def _against_requests(answers: pd.DataFrame, prompts: pd.DataFrame, width: float
     rows = rows[["batch", "tpot_s", "bound_s"]].astype(float)
     rows["name"] = [f"{read:,.0f} tokens in, {written:,.0f} out" for read, written in lengths]
     palette = dict(zip(rows.name.unique(), LENGTH_COLORS, strict=False))
-    x = LinearAxis.around(rows.batch, pixels=width - 70, title="requests at once", format="d")
+    x = LinearAxis.around(rows.batch, pixels=width, title="requests at once", format="d")
     times = [*rows.tpot_s, *rows.bound_s]
     y = LinearAxis.around(times, pixels=170, title="time of a token", unit="s", format="~s", vertical=True)
     shapes = dict(zip(palette, ("diamond", "triangle-up"), strict=False))
@@ -79,15 +82,11 @@ def _against_requests(answers: pd.DataFrame, prompts: pd.DataFrame, width: float
     tooltip = [
         ("name", "lengths", ""), ("batch", "requests", "d"), ("tpot_s", "measured", "s"), ("bound_s", "least time", "s")
     ]  # fmt: skip
-    last = rows.loc[rows.groupby("name").batch.idxmax()]
-    ends = last.melt(["batch", "name"], ["tpot_s", "bound_s"], "what", "seconds")
-    ends["what"] = ends.what.map({"tpot_s": "measured", "bound_s": "least"})
     line = {"detail": alt.Detail("name:N"), "color": looks["color"]}
     return alt.layer(
         base.mark_line(strokeDash=theme.DASH).encode(x("batch"), y("bound_s"), **line),
         base.mark_line().encode(x("batch"), y("tpot_s"), **line),
         tips(base.mark_point().encode(x("batch"), y("tpot_s"), **looks), *tooltip),
-        *end_names(ends, "what", x("batch"), y("seconds")),
         title="measured, and by bytes and FLOP", width=x.pixels, height=y.pixels,
     )  # fmt: skip
 
