@@ -73,7 +73,7 @@ def test_a_slope_over_models():
 def test_the_exit_code_says_whether_a_fact_differs(tmp_path, monkeypatch, capsys):
     file = tmp_path / "facts.json"
     file.write_text(json.dumps({"a.b": fact("2.50"), "a.c": fact("–", None)}))
-    for module in (recompute.machine, recompute.training, recompute.utilisation, recompute.elsewhere):
+    for module in (recompute.machine, recompute.training, recompute.utilisation, recompute.elsewhere, recompute.tokens):
         monkeypatch.setattr(module, "facts", lambda data: {})
     for found, code in ((Found(2.504), 0), (Found(2.506), 1)):
         monkeypatch.setattr(recompute.counts, "facts", lambda data, found=found: {"a.b": found})
@@ -90,4 +90,4 @@ def test_it_shares_no_code_with_the_paper():
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
                 assert not {name.partition(".")[0] for name in names} & {"measure", "report", "roofwright"}, file
-    assert sum(len(file.read_text("utf-8").splitlines()) for file in files) < 1400
+    assert sum(len(file.read_text("utf-8").splitlines()) for file in files) < 1600
