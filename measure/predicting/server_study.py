@@ -47,16 +47,6 @@ SPREADS = {POOL: (0.5, 0.5), ENGINE: (0.3, 0.2), CLASS: (0.15, 0.1), SERIES: (0.
 EXPERT_WEIGHTS = "experts wide", "experts narrow"
 PLAN = "tensor_parallel", "expert_parallel", "data_parallel", "pipeline_parallel"  # as Plan takes them
 
-# The names of served models whose configuration is committed under another one
-CONFIGURATIONS = {
-    "meta-llama/Llama-3.1-70B": "meta-llama/Meta-Llama-3.1-70B",
-    "meta-llama/Llama-3.1-8B-Instruct": "meta-llama/Meta-Llama-3.1-8B",
-    "nvidia/Llama-3.1-8B-Instruct-FP8": "meta-llama/Meta-Llama-3.1-8B",
-    "nvidia/Qwen3-32B-NVFP4": "Qwen/Qwen3-32B",
-    "nvidia/DeepSeek-R1-NVFP4": "deepseek-ai/DeepSeek-R1",
-    "zhipuai/GLM-5": "zai-org/GLM-5",
-}
-
 
 @cache
 def served_decoder(model: str, weights: str | None, expert_weights: str | None) -> Decoder:
@@ -65,7 +55,7 @@ def served_decoder(model: str, weights: str | None, expert_weights: str | None) 
     A source's word fp8 stands for blocks if the configuration has these. The cache has 8 bits where the weights have 8
     or fewer, as most servers of such weights.
     """
-    decoder = configuration.find(CONFIGURATIONS.get(model, model))
+    decoder = configuration.find_served(model)
     own = {form.name for _, form in decoder.layer_weights()} & {"fp8_block"}
     wide, expert = ("fp8_block" if own and name == "fp8" else name for name in (weights, expert_weights))
     if wide is None:

@@ -9,13 +9,12 @@ from typing import Annotated
 
 from measure.domain.schema import NUMBER, Column, Form, duration, one_of, table
 from measure.published.records import CHIP_PRECISIONS, Device, Source
+from measure.serving.formats import FORMATS
 
-# The bits of a stored number with its share of the scales: one scale of 32 bits for 128 x 128 numbers of fp8_block, of
-# 8 bits for 16 of nvfp4 and for 32 of mxfp4, of 16 bits for 128 of int4
+# The bits of a stored number with its share of the scales
 FORMAT_BITS = {
-    "fp16": 16, "bf16": 16, "fp8": 8, "fp8_block": 8 + 32 / 128**2, "int8": 8, "nvfp4": 4 + 8 / 16, "mxfp4": 4 + 8 / 32,
-    "int4": 4 + 16 / 128,
-}  # fmt: skip
+    name: FORMATS[name].bit for name in ("fp16", "bf16", "fp8", "fp8_block", "int8", "nvfp4", "mxfp4", "int4")
+}
 
 Engine = Annotated[str, "the serving engine, or the library of a collective, in lower case"]
 Software = Annotated[str, "the engine's version"]

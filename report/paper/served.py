@@ -31,13 +31,6 @@ from report.paper.frames import compact, each
 BYTE = 8  # bits
 CACHE = FORMATS["fp8"]  # servers' rows do not say how the cache is stored: the fewest bits that their engines store
 
-SAME_AS = {
-    "meta-llama/Llama-3.1-70B": "Meta-Llama-3.1-70B", "meta-llama/Llama-3.1-8B-Instruct": "Meta-Llama-3.1-8B",
-    "nvidia/Llama-3.1-8B-Instruct-FP8": "Meta-Llama-3.1-8B", "nvidia/Qwen3-32B-NVFP4": "Qwen3-32B",
-    "nvidia/DeepSeek-R1-NVFP4": "DeepSeek-R1",
-}  # fmt: skip
-"""The configurations of models that are served under another name."""
-
 COLLECTIVES = {kernels.ALL_TO_ALL: "alltoall"}
 """The published names of collectives, where they are not those of the counts."""
 
@@ -123,7 +116,7 @@ def decoder_of(model: str, weights: str) -> Decoder | None:
     A configuration whose weights have so many bits already knows which of them have more.
     """
     try:
-        decoder = configuration.find(SAME_AS.get(model, model))
+        decoder = configuration.find_served(model)
     except UserError:
         return None
     form = FORMATS[weights]
