@@ -5,6 +5,7 @@ are those of one GPU's call, unless a column says that they are a group's.
 """
 
 import re
+from dataclasses import dataclass
 from typing import Annotated
 
 from measure.domain.schema import NUMBER, Column, Form, duration, one_of, table
@@ -26,21 +27,27 @@ Power = Annotated[float | None, Column("the GPU's mean power while the kernel re
 PowerLimit = Annotated[float | None, Column("the board's power limit then", most=1e5)]
 
 
-@table(
-    "published/kernels/products.csv", by_hand=True,
-    key=("source", "device", "engine", "software", "kernel", "precision", "weights", "m", "n", "k"),
-)  # fmt: skip
-class TimedProduct:
-    """A product of a layer's input, m × k, with its weights, k × n, as an engine computes it on a GPU.
-
-    Where multiplicands have 8 bits or fewer, the time includes quantising the input if one call does both.
-    """
+@dataclass(frozen=True)
+class OfKernel:
+    """The columns that say where a kernel is from: who timed it, on what, and in which program."""
 
     source: Source
     device: Device
     engine: Engine
     software: Software
     kernel: KernelSource
+
+
+@table(
+    "published/kernels/products.csv", by_hand=True,
+    key=("source", "device", "engine", "software", "kernel", "precision", "weights", "m", "n", "k"),
+)  # fmt: skip
+class TimedProduct(OfKernel):
+    """A product of a layer's input, m × k, with its weights, k × n, as an engine computes it on a GPU.
+
+    Where multiplicands have 8 bits or fewer, the time includes quantising the input if one call does both.
+    """
+
     precision: Multiplicands
     weights: Weights
     m: Annotated[int, Column("rows of the input: tokens", NUMBER, least=1)]
@@ -69,18 +76,13 @@ Heads = Annotated[int, Column("query heads on this GPU", NUMBER, least=1)]
         "cached_tokens", "heads", "kv_heads", "head_size", "window",
     ),
 )  # fmt: skip
-class TimedAttention:
+class TimedAttention(OfKernel):
     """Causal attention of a layer on a GPU: all new tokens to the cached ones, themselves and those before them.
 
     Without the projections. The precision is that of the queries as the source has it; a kernel may multiply in fp8
     where the cache is.
     """
 
-    source: Source
-    device: Device
-    engine: Engine
-    software: Software
-    kernel: KernelSource
     phase: Phase
     precision: Multiplicands
     cache: Cache
@@ -104,18 +106,13 @@ class TimedAttention:
         "tokens", "cached_tokens", "heads",
     ),
 )  # fmt: skip
-class TimedLatentAttention:
+class TimedLatentAttention(OfKernel):
     """Multi-head latent attention with DeepSeek-V3's sizes on a GPU: a latent of 512 numbers and 64 of the position.
 
     The scope `attention` is the kernel between the projections, `module` has them: of queries through 1,536 numbers, of
     the latent, and of the output, for a hidden size of 7,168 and heads of 128 and 64 numbers.
     """
 
-    source: Source
-    device: Device
-    engine: Engine
-    software: Software
-    kernel: KernelSource
     scope: Annotated[str, Column("the kernel alone, or with its projections", form=one_of(("attention", "module")))]
     phase: Phase
     precision: Multiplicands
@@ -139,17 +136,12 @@ class TimedLatentAttention:
         "experts", "top_k", "matrices", "tensor_parallel", "expert_parallel", "distribution",
     ),
 )  # fmt: skip
-class TimedExperts:
+class TimedExperts(OfKernel):
     """The routed experts of a layer on one GPU of a group: its experts and its share of them, for the group's tokens.
 
     Without router and shared experts. Hidden and inner size, experts and tokens are the whole layer's.
     """
 
-    source: Source
-    device: Device
-    engine: Engine
-    software: Software
-    kernel: KernelSource
     precision: Multiplicands
     weights: Weights
     tokens: Annotated[int, Column("tokens that are routed", NUMBER, least=1)]
@@ -176,18 +168,13 @@ class TimedExperts:
     "published/kernels/collectives.csv", by_hand=True,
     key=("source", "device", "engine", "software", "kernel", "collective", "precision", "gpus", "message_byte"),
 )  # fmt: skip
-class TimedCollective:
+class TimedCollective(OfKernel):
     """A collective among the GPUs of one machine.
 
     The message is what a rank holds in the larger of its two buffers: of an all-gather the result, of a reduce-scatter
     the input.
     """
 
-    source: Source
-    device: Device
-    engine: Engine
-    software: Software
-    kernel: KernelSource
     collective: Annotated[str, Column("the collective", form=one_of(COLLECTIVES))]
     precision: Annotated[str, Column("the precision of the numbers", form=one_of(CHIP_PRECISIONS))]
     gpus: Annotated[int, Column("GPUs that take part", NUMBER, least=2)]
