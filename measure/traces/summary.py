@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +15,7 @@ from measure.domain.kernel_names import is_conversion
 from measure.domain.step_parts import step_parts
 from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceCollective, TraceOperator, TraceStep
 from measure.domain.words import LAYER_KINDS
+from measure.traces.collectives import Exchange, Span, collective_rows, host_work
 from measure.traces.counts import COLLECTIVES, GLOO, CallCounter, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
@@ -57,10 +58,10 @@ class _Grouping:
     """Groups operators by the call that carries their counts."""
 
     def __init__(self, trace: Trace, nested: Nest, matches: Iterable[Match]) -> None:
-        self._nested, self._stages, self._counter = nested, Stages(trace), CallCounter(trace)
+        self._nested, self._stages, self.counter = nested, Stages(trace), CallCounter(trace)
         # A call multiplies in TF32 if one of its kernels does.
         self._tf32 = {
-            id(self._counter.carrier(each.operator)[0])
+            id(self.counter.carrier(each.operator)[0])
             for each in matches
             if each.operator is not None and TF32.search(each.event.name)
         }
@@ -70,7 +71,7 @@ class _Grouping:
         self, operator: OperatorEvent, device: int, step: int | None, kernel: str
     ) -> tuple[GroupKey, CallCounts, int]:
         """Return a group's key, the counts of the call that carries them, and the identity of that call."""
-        carrier, counts = self._counter.carrier(operator)
+        carrier, counts = self.counter.carrier(operator)
         stage = self._stages.of(carrier)
         names = [each.name for each in callers(carrier)]
         if (made := maker(carrier, self._nested)) is not None:
@@ -171,7 +172,8 @@ def summarise(trace: Trace) -> TraceSummary:
     nested = nest(trace.operators)
     matches = match(trace, nested)
     grouping = _Grouping(trace, nested, matches)
-    collectives = _Collectives(trace)
+    exchanges: list[Exchange] = []
+    computing: defaultdict[int, list[Span]] = defaultdict(list)
     for each in matches:
         event, name = each.event, NCCL.match(each.event.name)
         collective = name and name[1]
@@ -183,7 +185,10 @@ def summarise(trace: Trace) -> TraceSummary:
             group.calls[call] = counts
             collective = key.operator if key.layer_kind == COMMUNICATION else collective
         if collective and event.kind == "kernel":
-            collectives.add(event.device, each.step, collective, event.ranks, event.duration)
+            span = event.start, event.end
+            exchanges.append(Exchange(event.device, each.step, collective, each.operator, event.message, *span))
+        elif event.kind == "kernel":
+            computing[event.device].append((event.start, event.end))
         group.gap += each.gap
         if event.kind == "kernel":
             group.kernels += 1
@@ -193,25 +198,13 @@ def summarise(trace: Trace) -> TraceSummary:
             group.copy += event.duration
     if not matches:
         _add_host_calls(trace, grouping)
+        computing[0] = host_work(trace)
     for ran in sorted((each for each in trace.operators if each.name.startswith(GLOO)), key=START):
-        collectives.add(0, trace.step_at(ran.start), ran.name.replace("::", "."), None, ran.end - ran.start)
+        step, called = trace.step_at(ran.start), ran.name.replace("::", ".")
+        exchanges.append(Exchange(0, step, called, ran, None, ran.start, ran.end))
+    collectives = collective_rows(trace, exchanges, computing, grouping.counter)
     operators = [_row(trace.rank, key, group) for key, group in grouping.groups.items()]
-    return TraceSummary(trace, matches, operators, list(_steps(trace, matches)), collectives.rows)
-
-
-class _Collectives:
-    """Numbers the collectives of each step by name and ranks, in the order of their start; none of a single process."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._numbers: Counter[tuple[Any, ...]] = Counter()
-        self.rows: list[TraceCollective] = []
-
-    def add(self, device: int, step: int | None, operator: str, ranks: str | None, time: float) -> None:
-        if step is not None and self._trace.world_size > 1:
-            same = device, step, operator, ranks
-            self.rows.append(TraceCollective(self._trace.rank, *same, self._numbers[same], _seconds(time)))
-            self._numbers[same] += 1
+    return TraceSummary(trace, matches, operators, list(_steps(trace, matches)), collectives)
 
 
 def _name(operator: str, kernel: str) -> str:
