@@ -19,6 +19,7 @@ from measure.traces.collectives import Exchange, Span, collective_rows, host_wor
 from measure.traces.counts import COLLECTIVES, GLOO, CallCounter, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
+from measure.traces.paged import Call, paged_counts
 from measure.traces.reading import START, OperatorEvent, Trace
 
 AROUND = "host time around the operators"
@@ -46,7 +47,7 @@ class GroupKey(NamedTuple):
 class _Group:
     """Sums over the equal calls of an operator. Times are in µs."""
 
-    calls: dict[int, CallCounts] = field(default_factory=dict)  # by the identity of their events
+    calls: dict[Call, CallCounts] = field(default_factory=dict)
     kernels: int = 0
     time: float = 0.0
     copy: float = 0.0
@@ -57,7 +58,7 @@ class _Group:
 class _Grouping:
     """Groups operators by the call that carries their counts."""
 
-    def __init__(self, trace: Trace, nested: Nest, matches: Iterable[Match]) -> None:
+    def __init__(self, trace: Trace, nested: Nest, matches: Sequence[Match]) -> None:
         self._nested, self._stages, self.counter = nested, Stages(trace), CallCounter(trace)
         # A call multiplies in TF32 if one of its kernels does.
         self._tf32 = {
@@ -65,13 +66,15 @@ class _Grouping:
             for each in matches
             if each.operator is not None and TF32.search(each.event.name)
         }
+        self._paged = paged_counts(trace, matches, self.counter)
         self.groups: defaultdict[GroupKey, _Group] = defaultdict(_Group)
 
     def key(
-        self, operator: OperatorEvent, device: int, step: int | None, kernel: str
-    ) -> tuple[GroupKey, CallCounts, int]:
+        self, operator: OperatorEvent, device: int, step: int | None, kernel: str, replay: int | None = None
+    ) -> tuple[GroupKey, CallCounts, Call]:
         """Return a group's key, the counts of the call that carries them, and the identity of that call."""
         carrier, counts = self.counter.carrier(operator)
+        counts = self._paged.get((id(carrier), replay), counts)
         stage = self._stages.of(carrier)
         names = [each.name for each in callers(carrier)]
         if (made := maker(carrier, self._nested)) is not None:
@@ -93,7 +96,7 @@ class _Grouping:
             key = key._replace(layer_kind=LAYOUT)
             if counts.work is not None:  # the work and bytes of the call are its other kernels'
                 counts = counts._replace(work=NOTHING, byte=0)
-        return key, counts, id(carrier)
+        return key, counts, (id(carrier), replay)
 
 
 @dataclass
@@ -180,7 +183,7 @@ def summarise(trace: Trace) -> TraceSummary:
         if each.operator is None:
             group = grouping.groups[_unknown(event.device, each.step, each.reason)]
         else:
-            key, counts, call = grouping.key(each.operator, event.device, each.step, event.name)
+            key, counts, call = grouping.key(each.operator, event.device, each.step, event.name, each.replay)
             group = grouping.groups[key]
             group.calls[call] = counts
             collective = key.operator if key.layer_kind == COMMUNICATION else collective

@@ -67,6 +67,8 @@ def add_verbs(verbs: Verbs) -> None:
     add("--name", type=_parse_name, metavar="NETWORK", help=about)
     add("--source", type=_parse_name, metavar="TEXT", help="where the trace was published")
     add("--licence", type=_parse_name, metavar="TEXT", help="its licence there")
+    about = "traces of the captures of the CUDA graphs that FILE replays: they have the operators of its kernels"
+    add("--captured-by", nargs="+", default=[], metavar="FILE", help=about)
     add("--plan", action="store_true", help="print the findings, and store nothing")
     add("--json", action="store_true", help="print a JSON object a trace, each on a line of its own (docs/json.md)")
     flags = add_verb(verbs, "trace", print_trace)
@@ -90,7 +92,7 @@ def import_traces(flags: argparse.Namespace) -> int:
     (docs/traces.md). Recorded with record_shapes=True they have FLOP and bytes too. Of a trace only names, shapes and
     times are stored.
     """
-    from measure.traces import reading, store
+    from measure.traces import reading, replays, store
     from measure.traces.summary import summarise  # late: it imports torch
 
     if len(set(flags.files)) < len(flags.files):
@@ -100,7 +102,10 @@ def import_traces(flags: argparse.Namespace) -> int:
     labels = store.TraceLabels(chip, flags.name, flags.source, flags.licence)
     if not flags.plan:
         check_writable(flags.data)
-    for found in (summarise(trace) for name in flags.files for trace in reading.read(Path(name))):
+    for trace in (trace for name in flags.files for trace in reading.read(Path(name))):
+        if flags.captured_by:
+            replays.join(trace, [capture for name in flags.captured_by for capture in reading.read(Path(name))])
+        found = summarise(trace)
         devices = store.device_rows(found, chips, labels)
         rows = store.TraceRows(devices, found.steps, found.operators, found.collectives)
         folder = None if flags.plan else store.put(flags.data, rows)
