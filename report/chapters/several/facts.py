@@ -113,10 +113,10 @@ def _split(paper: Paper) -> SplitModel:
         return missing(SplitModel)
     few, some, many = rows.iloc[0], rows.iloc[1], rows.iloc[-1]
     return SplitModel(
-        Name(few.model), Name(few.weights), Name(short_name(few.device)),
-        *(exact(int(row.gpus)) for row in (few, some, many)),
-        *(exact(row.tokens_per_s, "tokens/s") for row in (few, some, many)),
-        exact(round(many.gpus / few.gpus)), exact(many.tokens_per_s / few.tokens_per_s),
+        Name(few.model), Name(few.weights), Name(short_name(few.device)), exact(int(few.gpus)), exact(int(some.gpus)),
+        exact(int(many.gpus)), exact(few.tokens_per_s, "tokens/s"), exact(some.tokens_per_s, "tokens/s"),
+        exact(many.tokens_per_s, "tokens/s"), exact(round(many.gpus / few.gpus)),
+        exact(many.tokens_per_s / few.tokens_per_s),
     )  # fmt: skip
 
 

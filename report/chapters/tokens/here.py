@@ -54,9 +54,9 @@ def of(paper: Paper) -> MeasuredDecode:
         return sourced(missing(MeasuredDecode), source)
     found, (_, some, many) = steps(machine), REQUESTS
     sparse, dense = ([estimated(found.loc[(model, batch)], "latency_s", "s") for batch in REQUESTS] for model in MODELS)
-    sizes = [exact(found.parameter_count[model].iloc[0] / 1e9, "billion") for model in MODELS]
+    sparse_size, dense_size = (exact(found.parameter_count[model].iloc[0] / 1e9, "billion") for model in MODELS)
     measured = MeasuredDecode(
-        Name(machine.name), Name(PRECISION), *sizes, exact(EXPERTS), exact(ACTIVE), exact(some), exact(many // some),
+        Name(machine.name), Name(PRECISION), sparse_size, dense_size, exact(EXPERTS), exact(ACTIVE), exact(some), exact(many // some),
         exact(distinct_experts(some, EXPERTS, ACTIVE)),
         ratio(sparse[1], sparse[0]), ratio(sparse[2], sparse[1]), ratio(dense[1], dense[0]),
     )  # fmt: skip
