@@ -56,8 +56,8 @@ def of(paper: Paper) -> MeasuredDecode:
     sparse, dense = ([estimated(found.loc[(model, batch)], "latency_s", "s") for batch in REQUESTS] for model in MODELS)
     sparse_size, dense_size = (exact(found.parameter_count[model].iloc[0] / 1e9, "billion") for model in MODELS)
     measured = MeasuredDecode(
-        Name(machine.name), Name(PRECISION), sparse_size, dense_size, exact(EXPERTS), exact(ACTIVE), exact(some), exact(many // some),
-        exact(distinct_experts(some, EXPERTS, ACTIVE)),
+        Name(machine.name), Name(PRECISION), sparse_size, dense_size, exact(EXPERTS), exact(ACTIVE),
+        exact(some), exact(many // some), exact(distinct_experts(some, EXPERTS, ACTIVE)),
         ratio(sparse[1], sparse[0]), ratio(sparse[2], sparse[1]), ratio(dense[1], dense[0]),
     )  # fmt: skip
     return sourced(measured, source)
