@@ -40,7 +40,6 @@ LACKING = {
     "cause.figures.sizes",  # of two GPUs that differ in memory alone
     "energy.figures.efficiency", "energy.tables.prices", "energy.tables.joules",  # no GPU counts its energy
     "tokens.tables.measured",  # of language models
-    "several.figures.links", "several.tables.links",  # of two kinds of GPU
 }  # fmt: skip
 GAPS = {
     "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING | {"machine.tables.peaks"},

@@ -4,10 +4,12 @@ from typing import Any
 
 from measure.domain.statistics import FEWEST_MODELS
 from report.chapters.several import timed
+from report.chapters.tokens.timed import EXAMPLE as EXAMPLE_MODEL
 from report.facts import Facts, missing, sourced
 from report.paper import ALONE, BASE_PRECISION, Paper
 from report.paper.chips import short_name
 from report.paper.frames import matching
+from report.paper.served import decoder_of
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 COLLECTIVES, CHIPS = "published/kernels/collectives.csv", "chips.csv"
@@ -17,7 +19,8 @@ EXAMPLE, NODES = (
 )  # the GPU of the calculation, and an adapter of 400 Gbit/s to other nodes (B/s)
 BATCH = 4_000_000  # tokens of a training step, as Llama 3 began with (Grattafiori et al. 2024)
 FORWARD, BACKWARD = 2, 4  # FLOP of a parameter and a token
-GRADIENT = 2  # bytes of a gradient in bf16
+GRADIENT = 2  # bytes of a gradient in bf16, as of any number
+REQUESTS = 16  # of the second problem
 NETWORK = "resnet50"
 
 
@@ -57,6 +60,7 @@ class DataParallel(Facts):
     device: Name  #: The GPU.
     peak: Value  #: Its dense peak at 16 bits.
     link: Value  #: Its link to the GPUs of its node, each way.
+    both_ways: Value  #: The link both ways, as datasheets print it.
     ridge: Value  #: The peak over the link.
     tokens: Value  #: Tokens of a GPU at which both take the same time.
     batch: Value  #: Tokens of the step.
@@ -89,12 +93,19 @@ class WaitingRanks(Facts):
     most: Value  #: The wait of the rank that waits longest.
 
 
+class LinkProblems(Facts):
+    requests: Value  #: Requests at once.
+    width: Value  #: Numbers of a token's vector in the example of the chapter on tokens.
+    array: Value  #: Bytes of their all-reduce at 16 bits.
+
+
 class SeveralGpus(Facts):
     split: SplitModel
     links: MeasuredLinks
     data: DataParallel
     served: ServedGroups
     ranks: WaitingRanks
+    problems: LinkProblems
 
 
 def of(paper: Paper) -> SeveralGpus:
@@ -104,6 +115,7 @@ def of(paper: Paper) -> SeveralGpus:
         sourced(_data(paper), Source(CHIPS, EXAMPLE)),
         sourced(_served(paper), Source("published/servers.csv", "aggregated, several GPUs")),
         sourced(_ranks(paper), Source("traces/*/collectives.csv", "several ranks")),
+        sourced(_problems(paper), Source("published/configurations", EXAMPLE_MODEL)),
     )
 
 
@@ -140,8 +152,8 @@ def _data(paper: Paper) -> DataParallel:
     peak, link = float(rows.peak_flop_per_s.max()), float(links[EXAMPLE])
     tokens, beyond = (2 * GRADIENT * peak / ((FORWARD + BACKWARD) * each) for each in (link, NODES))
     return DataParallel(
-        Name(short_name(EXAMPLE)), exact(peak, "FLOP/s"), exact(link, "B/s"), exact(peak / link, "FLOP/B"),
-        exact(round(tokens)), exact(BATCH), exact(int(BATCH / tokens)), exact(NODES, "B/s"), exact(round(beyond)),
+        Name(short_name(EXAMPLE)), exact(peak, "FLOP/s"), exact(link, "B/s"), exact(2 * link, "B/s"),
+        exact(peak / link, "FLOP/B"), exact(round(tokens)), exact(BATCH), exact(int(BATCH / tokens)), exact(NODES, "B/s"), exact(round(beyond)),
         exact(int(BATCH / beyond)), _images(paper, peak, link),
     )  # fmt: skip
 
@@ -177,3 +189,11 @@ def _ranks(paper: Paper) -> WaitingRanks:
         exact(round(sum(each.calls for each in times) / len(times))), exact(sum(transfers) / len(times), "s"),
         exact(sum(waits) / (sum(waits) + sum(transfers)), "%"), exact(min(waits), "s"), exact(max(waits), "s"),
     )  # fmt: skip
+
+
+def _problems(paper: Paper) -> LinkProblems:
+    decoder = decoder_of(EXAMPLE_MODEL, "bf16")
+    if decoder is None or timed.reductions(paper.served).empty:
+        return missing(LinkProblems)
+    numbers = REQUESTS * decoder.hidden
+    return LinkProblems(exact(REQUESTS), exact(decoder.hidden), exact(numbers * GRADIENT, "B"))
