@@ -153,8 +153,8 @@ def _data(paper: Paper) -> DataParallel:
     tokens, beyond = (2 * GRADIENT * peak / ((FORWARD + BACKWARD) * each) for each in (link, NODES))
     return DataParallel(
         Name(short_name(EXAMPLE)), exact(peak, "FLOP/s"), exact(link, "B/s"), exact(2 * link, "B/s"),
-        exact(peak / link, "FLOP/B"), exact(round(tokens)), exact(BATCH), exact(int(BATCH / tokens)), exact(NODES, "B/s"), exact(round(beyond)),
-        exact(int(BATCH / beyond)), _images(paper, peak, link),
+        exact(peak / link, "FLOP/B"), exact(round(tokens)), exact(BATCH), exact(int(BATCH / tokens)),
+        exact(NODES, "B/s"), exact(round(beyond)), exact(int(BATCH / beyond)), _images(paper, peak, link),
     )  # fmt: skip
 
 
