@@ -67,7 +67,7 @@ def test_the_import_of_two_ranks_gives_their_committed_tables(run, tmp_path):
     assert first.wait_s == pytest.approx((sum(KERNELS[1]) - 1746) * 1e-6)
 
 
-def test_one_rank_alone_has_bytes_and_exposed_time(run, tmp_path):
+def test_one_rank_alone_has_bytes_and_exposed_time(run, tmp_path, capsys):
     run(DATA / "a100-ddp-rank0of2.json.gz", "--name", "DDP")
     trace = read_trace(tmp_path, "nvidia-a100-pg509-200-ddp")
     assert {(row.group, row.group_size, row.ranks) for row in trace.collectives} == {("0", 2, "0 1")}
@@ -79,6 +79,7 @@ def test_one_rank_alone_has_bytes_and_exposed_time(run, tmp_path):
     # Of these 10539.63 µs have no other kernel beneath them, counted on a grid of 10 ns
     assert found.exposed_s == pytest.approx(10539.63e-6, rel=1e-4)
     assert command.main(["trace", trace.name, "--data", str(tmp_path)]) == 0
+    assert "Of 2 ranks only 1 is imported: transfer and wait are not told apart." in capsys.readouterr().out
 
 
 def test_a_decode_step_of_sglang_has_the_operators_of_its_graph(run, tmp_path):
