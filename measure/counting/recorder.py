@@ -23,6 +23,7 @@ from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.utils.parametrize import ParametrizationList
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import _StopRecomputationError
 
 from measure.counting import fused, windows  # noqa: F401 - they register their formulas
 from measure.counting.attention import whole_attention
@@ -181,7 +182,12 @@ class Recorder(TorchDispatchMode):
         self._node_modules.append((torch.autograd._get_sequence_nr(), module))
 
     def _note(self, problem: BaseException, operator: str | None = None) -> None:
-        """Note the module and, if any, the operator that raised an exception first."""
+        """Note the module and, if any, the operator that raised an exception first.
+
+        The exception by which a checkpoint stops is no failure, and its traceback would keep tensors alive.
+        """
+        if isinstance(problem, _StopRecomputationError):
+            return
         if self.failure is None or self.failure[0] is not problem:
             self.failure = problem, self._module(), operator
 
