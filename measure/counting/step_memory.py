@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from measure.counting.count import explain, most_work
 from measure.domain.models import Model
-from measure.domain.step_memory import ADAM, SGD, Moment, StepMemory
+from measure.domain.step_memory import Moment, StepMemory
+from measure.domain.variants import ADAM, SGD
 from measure.domain.words import FULL_PRECISION, UPDATE, shape_name, stored_as
 from measure.machine import settings
 from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts

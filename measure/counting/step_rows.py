@@ -11,7 +11,8 @@ from measure.counting.checkpoints import Chain, Segments
 from measure.counting.memory import adam_byte, storage_key, stored_byte, tensors_in
 from measure.counting.step_recorder import StepRecorder
 from measure.counting.step_trace import StepTrace
-from measure.domain.step_memory import ADAM, BlockMemory, CheckpointPlan, Moment, OperatorMemory
+from measure.domain.step_memory import BlockMemory, CheckpointPlan, Moment, OperatorMemory
+from measure.domain.variants import ADAM
 from measure.domain.words import BACKWARD, FORWARD
 
 HALF = 0.5  # of the blocks' forward pass, which one of the plans recomputes at most
