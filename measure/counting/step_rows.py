@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import nn
 
 from measure.counting.blocks import Part
@@ -21,7 +22,13 @@ Parts = Mapping[nn.Module, Part]
 Owned = Mapping[Part, Mapping[str, int]]
 
 
-def owned_byte(network: nn.Module, recorder: StepRecorder, parts: Parts, optimizer: str) -> Owned:
+def owned_byte(
+    network: nn.Module,
+    recorder: StepRecorder,
+    parts: Parts,
+    gradients: Mapping[nn.Parameter, torch.Tensor],
+    optimizer: str,
+) -> Owned:
     """Sum parameters, gradients and the optimiser's state by part.
 
     A parameter belongs to the module that uses it first, else to its holder.
@@ -31,8 +38,8 @@ def owned_byte(network: nn.Module, recorder: StepRecorder, parts: Parts, optimiz
     for name, parameter in network.named_parameters():
         part = parts[recorder.users.get(storage_key(parameter), modules[name.rpartition(".")[0]])]
         owned[part]["parameter_byte"] += stored_byte([parameter], recorder.shares)
-        if parameter.grad is not None:
-            gradient_byte = stored_byte(tensors_in([parameter.grad]))
+        if parameter in gradients:
+            gradient_byte = stored_byte(tensors_in([gradients[parameter]]))
             owned[part]["gradient_byte"] += gradient_byte
             owned[part]["state_byte"] += adam_byte([parameter]) if optimizer == ADAM else gradient_byte
     return owned
