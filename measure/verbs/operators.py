@@ -20,7 +20,7 @@ NUMBERS = ("calls", "time", "share", "FLOP", "FLOP/s")
 
 
 @dataclass(frozen=True)
-class KernelWork:
+class KernelTotal:
     """All calls of one GPU kernel in one stage; ``share`` is of the kernels' time in the call."""
 
     stage: str
@@ -38,7 +38,7 @@ class ProfiledCall:
     status: str
     reason: str | None
     operators: list[OperatorWork]
-    kernels: list[KernelWork]
+    kernels: list[KernelTotal]
 
 
 def read_profiled(
@@ -52,13 +52,13 @@ def read_profiled(
     for profile in (by_cell[cell] for cell in cells if cell in by_cell):
         is_done = profile.status == "ok"
         times = folder.rows(OperatorTime, [profile]) if is_done else []
-        kernels = kernel_work(folder.rows(KernelTime, [profile])) if is_done else []
+        kernels = kernel_totals(folder.rows(KernelTime, [profile])) if is_done else []
         rows = operator_work(times, layers, work)
         found.append(ProfiledCall(profile.phase, profile.status, profile.reason, rows, kernels))
     return found
 
 
-def kernel_work(rows: Iterable[KernelTime]) -> list[KernelWork]:
+def kernel_totals(rows: Iterable[KernelTime]) -> list[KernelTotal]:
     """Sum the kernels of one profile over the layers and operators that launched them, and sort them by time."""
     calls: dict[tuple[str, str], int] = defaultdict(int)
     time_s: dict[tuple[str, str], float] = defaultdict(float)
@@ -66,7 +66,7 @@ def kernel_work(rows: Iterable[KernelTime]) -> list[KernelWork]:
         calls[row.stage, row.kernel] += row.calls
         time_s[row.stage, row.kernel] += row.time_s
     whole_s = sum(time_s.values()) or 1.0
-    found = [KernelWork(*key, calls[key], spent, spent / whole_s) for key, spent in time_s.items()]
+    found = [KernelTotal(*key, calls[key], spent, spent / whole_s) for key, spent in time_s.items()]
     return sorted(found, key=lambda each: -each.time_s)
 
 
@@ -103,7 +103,7 @@ def operator_lines(calls: Iterable[ProfiledCall], most: int, table: Table) -> li
     return lines
 
 
-def _rest(left: Sequence[OperatorWork | KernelWork]) -> list[str]:
+def _rest(left: Sequence[OperatorWork | KernelTotal]) -> list[str]:
     if not left:
         return []
     return [f"and {len(left)} more, {percent(sum(each.share for each in left))} of the time"]

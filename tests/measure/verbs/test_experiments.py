@@ -12,7 +12,7 @@ from measure.domain.operator_work import operator_work
 from measure.roofs import roofs
 from measure.timing.sampling import Sampling
 from measure.verbs import model as one_model
-from measure.verbs.operators import LONGEST_KERNEL, ProfiledCall, kernel_work, operator_lines
+from measure.verbs.operators import LONGEST_KERNEL, ProfiledCall, kernel_totals, operator_lines
 from measure.verbs.terminal import aligned
 
 OWN = "tests.helpers.small_network:network"
@@ -85,7 +85,7 @@ def test_operators_of_both_passes_are_profiled_and_listed(tmp_path, capsys, monk
 
 def test_kernels_of_a_gpu_follow_its_operators():
     rows = operator_work([operator_time(name="linear")], [layer()], [operator()])
-    kernels = kernel_work([
+    kernels = kernel_totals([
         kernel_time(kernel="sgemm", time_s=0.5), replace(kernel_time(kernel="sgemm", time_s=0.25), path="tail"),
         kernel_time(kernel="a" * 200, time_s=0.25),
     ])  # fmt: skip
