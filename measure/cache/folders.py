@@ -237,8 +237,9 @@ class MachineFolder(Folder):
             about = rounds.flags, run.input_shape, run.status, run.reason, rounds.energies
             found.append(summarise_cell(cell, rounds.latencies, *about))
         found = found if environment.device == "cpu" else without_launches(found)
+        order = attrgetter("precision", "variant", "batch")  # stages follow their step
         return sorted(
-            found, key=lambda each: (each.model, phases.index(each.phase), each.precision, each.variant, each.batch)
+            found, key=lambda each: (each.model, each.phase != INFERENCE, *order(each), phases.index(each.phase))
         )
 
     def rounds(self, runs: Sequence[Run]) -> dict[Cell, Rounds]:

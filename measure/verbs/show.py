@@ -131,7 +131,8 @@ def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[
     failed, flags = [], []
     for cell in cells:
         if cell.latency_s is None:
-            failed.append(f"{Cell.of(cell).describe()}: {cell.status}, {cell.reason}")
+            if cell.phase not in STAGES:  # they fail as their step does
+                failed.append(f"{Cell.of(cell).describe()}: {cell.status}, {cell.reason}")
             continue
         rates = [text(rate, plain) for rate in (cell.inputs_per_s, cell.tokens_per_s)[: 1 + len(tokens)]]
         lead = *map(str, Cell.of(cell)), latency(cell.latency_s), interval(cell)
