@@ -99,6 +99,7 @@ def examples(tmp_path_factory, forked_workers):
         traces.write(folder / f"rank{rank}.json.gz", traces.linear_step() | info)
     (folder / "path" / "to").mkdir(parents=True)
     (folder / "path" / "to" / "config.json").write_text('{"model_type": "gpt2"}', "utf-8")
+    shutil.copytree(ROOT / "examples" / "cs336", folder / "examples" / "cs336")
     for document in DOCUMENTS:
         for name, body in modules(read(document)).items():
             (folder / name).write_text(body)
