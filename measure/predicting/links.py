@@ -25,13 +25,15 @@ class Link:
 
 
 def link_in(rows: Sequence[Chip]) -> Link | None:
-    """Return the link in the rows of a chip (at least one); None if unknown. Raises UserError if the rows disagree."""
-    links = {(row.link_byte_per_s, row.node_gpus, row.link) for row in rows}
+    """Return the link in the rows of a chip; None if unknown. Raises UserError if the rows disagree.
+
+    A row without a link tells nothing: one of a reader's own, in an older table, may replace one of the project's.
+    """
+    links = {Link(row.link_byte_per_s, row.node_gpus, row.link) for row in rows if row.link_byte_per_s is not None}
     if len(links) > 1:
         chip = quote(rows[0].chip)
         raise UserError(f"the rows of {chip} in data/chips.csv have several links; write one in all of them")
-    ((byte_per_s, node_gpus, name),) = links
-    return None if byte_per_s is None else Link(byte_per_s, node_gpus, name)
+    return next(iter(links), None)
 
 
 def no_link(chip: str) -> UserError:
