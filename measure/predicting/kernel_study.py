@@ -216,10 +216,17 @@ def _collective_name(row: Any) -> str:
     return counts.ALL_TO_ALL if row.collective == "alltoall" else str(row.collective)
 
 
+def _is_direct(row: Any) -> bool:
+    return bool(row.source == "vidur" and row.collective == counts.ALL_REDUCE)
+
+
 def _collectives(rows: list[Any]) -> pd.DataFrame:
-    """Eager kernels were timed with their launches: they are left out."""
+    """Leave out eager kernels, which were timed with their launches, and all-reduces of machines unlike all others.
+
+    Vidur's cards reach each other over PCIe without the processor: with the same link L40S take five times as long.
+    """
     return _frame(
-        [row for row in rows if not row.kernel.endswith("_eager")], _collective_name,
+        [row for row in rows if not row.kernel.endswith("_eager") and not _is_direct(row)], _collective_name,
         sent_byte=lambda row: counts.collective(_collective_name(row), row.message_byte, row.gpus).sent_byte,
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from measure.predicting.collectives import CollectivePredictor, least_s, predict
 from measure.predicting.links import Link
 from measure.predicting.records import POOL
 from measure.predicting.served_records import KernelCoefficient, KernelError
+from measure.published.aside import read_kernels
 
 DATA = ROOT / "data"
 SORTS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
@@ -88,3 +89,16 @@ def test_the_committed_fit_never_beats_the_link_nor_falls_with_the_message(kind)
 def test_links_and_collectives_do_without_torch():
     code = "import sys, measure.predicting.collectives; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize(("device", "gpus"), [("NVIDIA L40S", 2), ("NVIDIA L40S", 8), ("NVIDIA A100 SXM 80GB", 8)])
+def test_the_committed_fit_has_the_times_of_gpus_that_it_saw(device, gpus):
+    found = CollectivePredictor.read(DATA)
+    ratios = [
+        row.latency_s / found.predict(row.collective, row.message_byte, gpus, device).likely_s
+        for row in read_kernels(DATA, "collectives")
+        if (row.device, row.gpus, row.engine, row.precision) == (device, gpus, "nccl", "fp16")
+        and row.collective in ("all_reduce", "all_gather", "reduce_scatter")
+        and row.message_byte >= 2**20
+    ]
+    assert 0.67 < np.median(ratios) < 1.5
