@@ -1,0 +1,37 @@
+"""The best micro-batch of each layout, and the best layouts first."""
+
+from itertools import product
+
+from measure.errors import UserError
+from measure.planning.layout import Layout, choose, divisors, nearest
+from measure.planning.training import RECOMPUTATIONS, TrainingPlan, TrainingSetup, plan_step
+
+
+def best_plans(
+    setup: TrainingSetup, gpus: int, fixed: dict[str, int], micro_batch: int | None = None, recompute: str | None = None
+) -> list[TrainingPlan]:
+    """Return the best plan of each layout that the ``fixed`` sizes allow, the best first.
+
+    ``fixed`` has sizes by the names of ``layout.FLAGS``. Raises UserError if there is none.
+    """
+    most_tensor = setup.fabric.node_gpus if setup.fabric.network_byte_per_s is None else None
+    found = choose(setup.network, gpus, setup.batch, fixed, most_tensor)
+    plans = [best_schedule(setup, layout, micro_batch, recompute) for layout in found]
+    return sorted(plans, key=lambda each: each.rank)
+
+
+def best_schedule(
+    setup: TrainingSetup, layout: Layout, micro_batch: int | None = None, recompute: str | None = None
+) -> TrainingPlan:
+    """Return the best plan of a layout: with each micro-batch that divides a data group's inputs, recomputing or not.
+
+    Raises UserError for a ``micro_batch`` that does not divide them.
+    """
+    able = divisors(setup.batch // layout.data)
+    if micro_batch is not None and micro_batch not in able:
+        raise UserError(
+            f"--micro-batch: {micro_batch} does not divide the {able[-1]} {setup.network.inputs} of a data group; "
+            f"use {nearest(able, micro_batch)}"
+        )
+    tried = product([micro_batch] if micro_batch else able, [recompute] if recompute else RECOMPUTATIONS)
+    return min((plan_step(setup, layout, *each) for each in tried), key=lambda each: each.rank)
