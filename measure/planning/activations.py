@@ -6,14 +6,7 @@ arXiv:2205.05198, with sequence parallelism: ``tensor`` GPUs share every tensor,
 """
 
 from measure.errors import UserError
-from measure.serving.decoder import (
-    Decoder,
-    DecoderLayer,
-    Experts,
-    GroupedAttention,
-    LatentAttention,
-    Perceptron,
-)
+from measure.serving.decoder import Decoder, DecoderLayer, Experts, GroupedAttention, LatentAttention, Perceptron
 
 SINGLE = 4  # bytes of a number at fp32
 INDEX = 8  # bytes of an index
@@ -34,7 +27,7 @@ def mixer_byte(mixer: object, hidden: int, byte: int) -> float:
     """Return what attention saves of a token, with the input of its first product."""
     if isinstance(mixer, GroupedAttention):
         heads, kv_heads, size = mixer.heads, mixer.kv_heads, mixer.head_size
-        saved = byte * (2 * heads + 2 * kv_heads) * size + SINGLE * heads  # queries, results, keys, values; sums
+        saved: float = byte * (2 * heads + 2 * kv_heads) * size + SINGLE * heads  # queries, results, keys, values; sums
         if mixer.is_gated:
             saved += 3 * byte * heads * size  # the gate, its sigmoid, and the gated results
         if mixer.has_norms:
@@ -43,9 +36,9 @@ def mixer_byte(mixer: object, hidden: int, byte: int) -> float:
     if isinstance(mixer, LatentAttention):
         heads, rotary, plain, value = mixer.heads, mixer.rotary, mixer.plain, mixer.value
         latents = [rank for rank in (mixer.query_rank, mixer.rank) if rank is not None]
-        saved = sum(norm_byte(rank, byte) + byte * rank for rank in latents)
+        norms = sum(norm_byte(rank, byte) + byte * rank for rank in latents)
         numbers = 2 * (plain + rotary) + plain + value + value  # queries and keys, what keys and values are of, results
-        return byte * hidden + saved + heads * (byte * numbers + SINGLE)
+        return byte * hidden + norms + heads * (byte * numbers + SINGLE)
     raise UserError(
         "the activations of recurrent layers have no closed form here; plan their --inference, or count a training "
         "step with measure predict --training"
@@ -94,5 +87,6 @@ def head_byte(decoder: Decoder, byte: int) -> float:
 
 def loss_byte(vocabulary: int, byte: int) -> float:
     """Return what the loss holds of a token when the backward pass begins: scores, and at fp32 the logarithms of their
-    probabilities and the gradient."""
+    probabilities and the gradient.
+    """
     return vocabulary * (byte + 2 * SINGLE)

@@ -124,11 +124,12 @@ class TrainedDecoder:
         flop, cache = 0.0, self.decoder.base
         for mixer in layer.mixers:
             if isinstance(mixer, GroupedAttention):
-                sizes = mixer.heads, mixer.kv_heads, mixer.head_size
-                flop += kernels.attention(1, self.tokens, 0, *sizes, cache, mixer.window).flop
+                heads, size = (mixer.heads, mixer.kv_heads), mixer.head_size
+                flop += kernels.attention(1, self.tokens, 0, *heads, size, cache, mixer.window).flop
             elif isinstance(mixer, LatentAttention):
-                sizes = mixer.rank, mixer.rotary, mixer.plain, mixer.value
-                flop += kernels.latent_attention(1, self.tokens, 0, mixer.heads, *sizes, cache, is_absorbed=False).flop
+                numbers = mixer.rank, mixer.rotary, mixer.plain, mixer.value
+                work = kernels.latent_attention(1, self.tokens, 0, mixer.heads, *numbers, cache, is_absorbed=False)
+                flop += work.flop
         return flop
 
     def _exchanges(

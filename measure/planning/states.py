@@ -60,6 +60,7 @@ class StateMemory:
 
 def state_memory(parameters: float, of: StateBytes, zero: int, gpus: int) -> StateMemory:
     """Return what one of ``gpus`` with the same parameters keeps: stage 1 of ZeRO shards the optimiser's states,
-    stage 2 gradients as well, stage 3 weights as well."""
+    stage 2 gradients as well, stage 3 weights as well.
+    """
     share = [parameters / gpus if zero >= stage else parameters for stage in STAGES]
     return StateMemory(share[3] * of.weight, share[2] * of.gradient, share[1] * (of.master + of.moments))

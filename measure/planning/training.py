@@ -60,7 +60,10 @@ class PlannedCollective:
 
 @dataclass(frozen=True)
 class GpuBytes:
-    """The memory of a GPU: states, activations of the micro-batches in flight, the loss, and what ZeRO gathers."""
+    """The memory of a GPU: states, activations of the micro-batches in flight, the loss, and what ZeRO gathers.
+
+    ``byte`` is the most that is alive at once. It is less than the sum where gradients come as activations go.
+    """
 
     weights: float
     gradients: float
@@ -68,10 +71,7 @@ class GpuBytes:
     activations: float
     loss: float
     gathered: float
-
-    @property
-    def byte(self) -> float:
-        return sum(vars(self).values())
+    byte: float
 
 
 @dataclass(frozen=True)
@@ -176,23 +176,28 @@ def _memory(schedule: _Schedule, stage: StageWork, number: int) -> GpuBytes:
     """Return the memory of a GPU of a stage. Of a pipeline, stage s of p holds min(m, p - s) micro-batches at once
     (one forward, one backward: Narayanan et al. 2021, arXiv:2104.04473).
 
-    Stage 3 of ZeRO gathers the weights outside the blocks, a block and the next; until they are scattered, stage 2 and
-    3 hold the gradients of one block.
+    Stage 3 of ZeRO gathers the weights outside the blocks for both passes, and a block's with the next ones'. Stages 2
+    and 3 hold whole gradients of those until they are scattered. The most is alive as the backward pass begins, in its
+    first block, or at its end, when all gradients are there and the activations of one block.
     """
-    layout, of, states = schedule.layout, schedule.setup.states, schedule.states(stage)
-    flight = min(schedule.count, layout.pipeline - number)
-    if schedule.is_full:
-        kept = flight * stage.input_byte + stage.block_byte
-    else:
-        kept = flight * stage.saved_byte
-    gathered = 0.0
-    if layout.zero == 3:
-        gathered = (stage.root + min(2 * stage.layer, stage.parameters - stage.root)) * of.weight
-    if layout.zero >= 2:
-        gathered += stage.layer * of.gradient
+    layout, of, states, size = schedule.layout, schedule.setup.states, schedule.states(stage), schedule.micro_batch
+    flight, block = min(schedule.count, layout.pipeline - number), size * stage.block_byte
+    kept = size * flight * (stage.input_byte if schedule.is_full else stage.saved_byte)
+    activations, loss = kept + schedule.is_full * block, size * stage.loss_byte
+    has_gathered, has_scattered = layout.zero == 3, layout.zero >= 2
+    root = has_gathered * stage.root * of.weight
+    blocks = has_gathered * min(2 * stage.layer, stage.parameters - stage.root) * of.weight
+    scattered = has_scattered * (stage.root + stage.layer) * of.gradient
+    is_accumulated = schedule.count > 1 or (layout.data > 1 and not has_scattered)  # or in the buckets of DDP
+    kept_byte = states.byte - (0.0 if is_accumulated else states.gradient_byte)
+    peak = max(
+        kept_byte + root + activations + loss,
+        kept_byte + root + activations + blocks + scattered,
+        states.byte + root + blocks + scattered + block,
+    )
     return GpuBytes(
-        states.weight_byte, states.gradient_byte, states.optimizer_byte,
-        schedule.micro_batch * kept, schedule.micro_batch * stage.loss_byte, gathered,
+        states.weight_byte, states.gradient_byte, states.optimizer_byte, activations, loss,
+        root + blocks + scattered, peak,
     )  # fmt: skip
 
 
