@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate, pairwise
 
+from measure.domain.step_memory import StepMemory
 from measure.planning.activations import loss_byte
 from measure.planning.layout import Layout
 from measure.planning.training import BACKWARD
 from measure.planning.work import StageWork
+
+MODEL_ITSELF = "."  # the path of a network's own operators
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,20 @@ class BlockCount:
     output_byte: float
     forward_flop: float
     backward_flop: float
+
+
+def of_memory(counted: StepMemory, byte: int) -> "CountedNetwork":
+    """Return the network whose step was counted, with numbers of ``byte`` each. Its last part makes the scores."""
+    batch = counted.batch
+    parts = tuple(
+        BlockCount(
+            part.is_block, part.parameter_byte / byte, part.saved_byte / batch, part.output_byte / batch,
+            part.forward_flop / batch, part.backward_flop / batch,
+        )
+        for part in counted.blocks
+        if part.path != MODEL_ITSELF or part.parameter_byte or part.saved_byte
+    )  # fmt: skip
+    return CountedNetwork(counted.model, parts, parts[-1].output_byte / byte, byte)
 
 
 @dataclass(frozen=True, eq=False)

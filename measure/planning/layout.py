@@ -47,10 +47,13 @@ class Layout:
 
 
 class Shareable(Protocol):
-    """A network that GPUs can share."""
+    """A network that GPUs can share. ``inputs`` is the word for several of its inputs, ``depth`` counts its blocks."""
 
-    name: str
-    inputs: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inputs(self) -> str: ...
 
     @property
     def depth(self) -> int: ...

@@ -15,9 +15,13 @@ bytes a second between nodes for each GPU.
 from dataclasses import dataclass
 from math import floor
 
+from measure.domain.values import plain
 from measure.planning.layout import Layout
 from measure.planning.training import BACKWARD, TrainingSetup
 from measure.planning.work import TENSOR
+
+
+TENSOR_PARALLEL = "tensor parallel"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,10 @@ class GroupLimit:
     formula: str
     numbers: str
     share: float
+
+    @property
+    def is_data(self) -> bool:
+        return self.name != TENSOR_PARALLEL
 
     @property
     def needs_network(self) -> bool:
@@ -59,7 +67,7 @@ def limits(setup: TrainingSetup) -> list[GroupLimit]:
         sent = sum(
             (each.forward + each.backward) * each.message_byte for each in shared.exchanges if each.group == TENSOR
         )
-        kinds.append(("tensor parallel", setup.batch * sent, "S", f"{setup.batch * sent:.3g}"))
+        kinds.append((TENSOR_PARALLEL, setup.batch * sent, "S", f"{setup.batch * sent:.3g}"))
     return [_limit(setup, flop, *kind) for kind in kinds]
 
 
@@ -71,5 +79,5 @@ def _limit(setup: TrainingSetup, flop: float, name: str, sent_byte: float, symbo
         nodes = 1 + flop * fabric.network_byte_per_s / (sent_byte * peak)
         gpus = floor(min(within, max(1, floor(nodes)) * fabric.node_gpus))
     formula = f"N <= 1 + C W / ({symbols} F)"
-    values = f"1 + {flop:.3g} x {fabric.link_byte_per_s:.3g} / ({numbers} x {peak:.3g}) = {within:.3g}"
+    values = f"1 + {flop:.3g} x {fabric.link_byte_per_s:.3g} / ({numbers} x {peak:.3g}) = {plain(within)}"
     return GroupLimit(name, gpus, within, nodes, sent_byte, formula, values, setup.batch / gpus)

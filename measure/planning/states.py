@@ -6,18 +6,23 @@ from measure.domain.words import stored_as
 
 ADAM, SGD = OPTIMIZERS = "adam", "sgd"
 MOMENT_BYTE = {ADAM: 8, SGD: 4}  # two averages, or the momentum, at fp32
+UPDATE_BYTE = {ADAM: 4, SGD: 0}  # while torch updates the parameters
 STAGES = (0, 1, 2, 3)  # of ZeRO: none, states, gradients too, weights too
 
 
 @dataclass(frozen=True)
 class StateBytes:
-    """The bytes of one parameter: weight, gradient, the optimiser's copy of the weight at fp32, and its moments."""
+    """The bytes of one parameter: weight, gradient, the optimiser's copy of the weight at fp32, and its moments.
+
+    ``update`` more are alive while the optimiser updates it.
+    """
 
     precision: str
     weight: int
     gradient: int
     master: int
     moments: int
+    update: int
 
     @property
     def total(self) -> int:
@@ -32,10 +37,10 @@ class StateBytes:
 
 def state_bytes(precision: str, optimizer: str) -> StateBytes:
     """Return the bytes of mixed precision at 16 bits, with a weight at fp32 besides, or of fp32 alone."""
-    moments = MOMENT_BYTE[optimizer]
+    kept = MOMENT_BYTE[optimizer], UPDATE_BYTE[optimizer]
     if stored_as(precision) in ("fp16", "bf16"):
-        return StateBytes(precision, 2, 2, 4, moments)
-    return StateBytes(precision, 4, 4, 0, moments)
+        return StateBytes(precision, 2, 2, 4, *kept)
+    return StateBytes(precision, 4, 4, 0, *kept)
 
 
 @dataclass(frozen=True)

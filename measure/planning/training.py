@@ -178,7 +178,8 @@ def _memory(schedule: _Schedule, stage: StageWork, number: int) -> GpuBytes:
 
     Stage 3 of ZeRO gathers the weights outside the blocks for both passes, and a block's with the next ones'. Stages 2
     and 3 hold whole gradients of those until they are scattered. The most is alive as the backward pass begins, in its
-    first block, or at its end, when all gradients are there and the activations of one block.
+    first block, at its end, when all gradients are there and the activations of one block, or in the update, where
+    torch's Adam keeps the roots of all second averages for a moment (``foreach``, its way on a GPU).
     """
     layout, of, states, size = schedule.layout, schedule.setup.states, schedule.states(stage), schedule.micro_batch
     flight, block = min(schedule.count, layout.pipeline - number), size * stage.block_byte
@@ -194,6 +195,7 @@ def _memory(schedule: _Schedule, stage: StageWork, number: int) -> GpuBytes:
         kept_byte + root + activations + loss,
         kept_byte + root + activations + blocks + scattered,
         states.byte + root + blocks + scattered + block,
+        states.byte + of.update * states.optimizer_byte / (of.master + of.moments),
     )
     return GpuBytes(
         states.weight_byte, states.gradient_byte, states.optimizer_byte, activations, loss,

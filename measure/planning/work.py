@@ -55,9 +55,12 @@ class StageWork:
 
 
 class TrainedNetwork(Shareable, Protocol):
-    """A network as a plan takes it. ``inputs`` is the word for several of its inputs; each has ``tokens``."""
+    """A network as a plan takes it. ``tokens`` of an input; None unless they are chosen."""
 
-    parameters: int
-    tokens: int | None
+    @property
+    def parameters(self) -> int: ...
+
+    @property
+    def tokens(self) -> int | None: ...
 
     def stages(self, layout: Layout) -> tuple[StageWork, ...]: ...

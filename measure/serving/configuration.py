@@ -212,9 +212,7 @@ def _llama(settings: Settings) -> list[DecoderLayer]:
     vectors = _norms(settings)
     layers = []
     for number in _depth(settings):
-        attention = _attention(
-            settings, window=window if number >= first else None, has_norms=kind == "qwen3", **more
-        )
+        attention = _attention(settings, window=window if number >= first else None, has_norms=kind == "qwen3", **more)
         norms = vectors + (2 * attention.head_size if kind == "qwen3" else 0)
         layers.append(DecoderLayer((attention,), perceptron, norms))
     return layers

@@ -43,7 +43,7 @@ def main(configuration: str, sequences: int, tokens: int, output: str) -> None:
     for layer in network.model.layers:
         fully_shard(layer, mesh=mesh)
     fully_shard(network, mesh=mesh)
-    optimizer = torch.optim.Adam(network.parameters(), foreach=False)
+    optimizer = torch.optim.Adam(network.parameters(), foreach=True)  # as on a GPU
     ids = torch.randint(0, values["vocab_size"], (sequences, tokens))
 
     def step() -> None:
