@@ -23,7 +23,7 @@ def layer_norm_byte(size: int, byte: int) -> float:
     return byte * size + 2 * SINGLE
 
 
-def mixer_byte(mixer: object, hidden: int, byte: int) -> float:
+def mixer_byte(mixer: GroupedAttention | LatentAttention, hidden: int, byte: int) -> float:
     """Return what attention saves of a token, with the input of its first product."""
     if isinstance(mixer, GroupedAttention):
         heads, kv_heads, size = mixer.heads, mixer.kv_heads, mixer.head_size
@@ -33,16 +33,11 @@ def mixer_byte(mixer: object, hidden: int, byte: int) -> float:
         if mixer.has_norms:
             saved += (heads + kv_heads) * norm_byte(size, byte)
         return byte * hidden + saved
-    if isinstance(mixer, LatentAttention):
-        heads, rotary, plain, value = mixer.heads, mixer.rotary, mixer.plain, mixer.value
-        latents = [rank for rank in (mixer.query_rank, mixer.rank) if rank is not None]
-        norms = sum(norm_byte(rank, byte) + byte * rank for rank in latents)
-        numbers = 2 * (plain + rotary) + plain + value + value  # queries and keys, what keys and values are of, results
-        return byte * hidden + norms + heads * (byte * numbers + SINGLE)
-    raise UserError(
-        "the activations of recurrent layers have no closed form here; plan their --inference, or count a training "
-        "step with measure predict --training"
-    )
+    heads, rotary, plain, value = mixer.heads, mixer.rotary, mixer.plain, mixer.value
+    latents = [rank for rank in (mixer.query_rank, mixer.rank) if rank is not None]
+    norms = sum(norm_byte(rank, byte) + byte * rank for rank in latents)
+    numbers = 2 * (plain + rotary) + plain + value + value  # queries and keys, what keys and values are of, results
+    return byte * hidden + norms + heads * (byte * numbers + SINGLE)
 
 
 def perceptron_byte(part: Perceptron, hidden: int, byte: int) -> float:
@@ -71,7 +66,12 @@ def layer_byte(decoder: Decoder, layer: DecoderLayer, byte: int) -> float:
     """
     hidden = decoder.hidden
     stream = layer_norm_byte if decoder.kind == "gpt2" else norm_byte
-    saved = sum(mixer_byte(mixer, hidden, byte) for mixer in layer.mixers) + stream(hidden, byte)
+    saved = stream(hidden, byte)
+    for mixer in layer.mixers:
+        if not isinstance(mixer, GroupedAttention | LatentAttention):
+            why = "the activations of its recurrent layers have no closed form here"
+            raise UserError(f"plan of {decoder.name}: {why}; use --inference, or plan another network")
+        saved += mixer_byte(mixer, hidden, byte)
     if isinstance(layer.feed_forward, Perceptron):
         saved += stream(hidden, byte) + perceptron_byte(layer.feed_forward, hidden, byte)
     elif layer.feed_forward is not None:

@@ -55,17 +55,19 @@ class TrainedDecoder:
         if is_able(size):
             return None
         able = [each for each in range(1, MOST) if is_able(each)]
-        return f"--tp {size} does not divide the heads and matrices of a layer (--tp {nearest(able, size)} do)"
+        return f"--tp {size} does not divide the heads and matrices of a layer (--tp {nearest(able, size)} does)"
 
     def expert_refusal(self, size: int, tensor: int) -> str | None:
         """Return why the experts cannot be spread over so many data groups, None if they can."""
         if size == 1:
             return None
+        parts = [part for layer in self.decoder.layers for part in layer.parts if isinstance(part, Experts)]
+        if not parts:
+            return f"--ep {size} spreads experts, and the layers have none"
         try:
             check_plan(self.decoder, Plan(tensor, size, size))
         except UserError:
-            counts = {part.count for layer in self.decoder.layers for part in layer.parts if isinstance(part, Experts)}
-            return f"--ep {size} does not divide the {counts.pop() if counts else 0} experts of a layer"
+            return f"--ep {size} does not divide the {parts[0].count} experts of a layer"
         return None
 
     def stages(self, layout: Layout) -> tuple[StageWork, ...]:

@@ -82,8 +82,10 @@ class ServingPlan:
 
     @property
     def rank(self) -> tuple[bool, float, float]:
-        """The order of plans: those that fit, by the least time of a step without overlap, then of a prompt."""
-        return self.fits is False, self.decode.serial_s, self.prefill.serial_s
+        """The order of plans: those that fit by the least time of a step, then of a prompt; the others by memory."""
+        if self.fits is False:
+            return True, self.held_byte, self.decode.serial_s
+        return False, self.decode.serial_s, self.prefill.serial_s
 
 
 def serving_plans(

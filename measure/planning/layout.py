@@ -66,7 +66,7 @@ class Shareable(Protocol):
 def nearest(sizes: Sequence[int], size: int) -> str:
     """Return the sizes next to one that does not work, as words."""
     near = [each for each in sizes if each < size][-1:] + [each for each in sizes if each > size][:1]
-    return " and ".join(map(str, near)) or "none"
+    return " or ".join(map(str, near)) or "none"
 
 
 def divisors(number: int) -> list[int]:
@@ -148,7 +148,7 @@ def _reason(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], mo
     product = sizes["dp"] * sizes["tp"] * sizes["pp"]
     if gpus % product or (product != gpus and {"dp", "tp", "pp"} <= set(fixed)):
         given = " x ".join(f"--{flag} {size}" for flag, size in sizes.items() if flag in fixed)
-        return f"{given} makes {product} GPUs, which --gpus {gpus} is not{' a multiple of' * (product < gpus)}"
+        return f"{given} makes {product} GPUs, {'which do not divide' if gpus % product else 'not'} --gpus {gpus}"
     if fixed.get("zero"):
         return f"--zero {fixed['zero']} shards the states of data groups, and there is one"
     if fixed.get("ep", 1) > 1:

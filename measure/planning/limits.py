@@ -20,7 +20,6 @@ from measure.planning.layout import Layout
 from measure.planning.training import BACKWARD, TrainingSetup
 from measure.planning.work import TENSOR
 
-
 TENSOR_PARALLEL = "tensor parallel"
 
 

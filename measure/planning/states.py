@@ -30,8 +30,8 @@ class StateBytes:
 
     @property
     def text(self) -> str:
-        parts = {"weight": self.weight, "gradient": self.gradient, "weight at fp32": self.master}
-        parts["optimiser"] = self.moments
+        parts = {"weight": self.weight, "gradient": self.gradient, "optimiser's weight": self.master}
+        parts["optimiser's moments"] = self.moments
         return " + ".join(f"{byte} {name}" for name, byte in parts.items() if byte)
 
 

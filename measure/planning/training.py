@@ -113,8 +113,10 @@ class TrainingPlan:
 
     @property
     def rank(self) -> tuple[bool, float, float, float]:
-        """The order of plans: those that fit, by the least time without overlap, then with it, then by memory."""
-        return self.fits is False, self.serial_s, self.overlapped_s, self.memory.byte
+        """The order of plans: those that fit by the least time, without overlap first; then the others by memory."""
+        if self.fits is False:
+            return True, self.memory.byte, self.serial_s, self.overlapped_s
+        return False, self.serial_s, self.overlapped_s, self.memory.byte
 
 
 @dataclass(frozen=True)

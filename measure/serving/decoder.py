@@ -36,7 +36,7 @@ class Weight:
 class GroupedAttention:
     """Attention of grouped queries (Ainslie et al. 2023), over all earlier tokens or the last ``window``.
 
-    ``is_gated``: each output is gated by another product with the input. ``has_norms``: queries and keys are normalised.
+    ``is_gated``: each output is gated by another product with the input. ``has_norms``: of queries and keys.
     """
 
     heads: int

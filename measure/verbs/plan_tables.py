@@ -77,7 +77,7 @@ LIMITS: dict[str, Callable[[GroupLimit], str]] = {
     "GPUs at most": lambda row: f"{row.gpus:,}" + (" (a node)" if row.needs_network else ""),
     "closed form": lambda row: row.formula,
     "of the link": lambda row: row.numbers,
-    "of the network": lambda row: "" if row.nodes is None else f"n <= 1 + C V / (X F) = {plain(row.nodes)} nodes",
+    "of the network": lambda row: "" if row.nodes is None else f"n <= 1 + C V / (.. F) = {plain(row.nodes)} nodes",
 }
 NUMBERS = (
     "micro-batches", "memory a GPU", "FLOP a GPU", "sent a GPU", "bubble", "least, added", "least, overlapped",
@@ -121,41 +121,44 @@ def _training_notes(
     yield f"Its step: {times}{idle}. Added: {latency(best.serial_s)}. Overlapped: {latency(best.overlapped_s)}."
     if best.fits is False:
         yield "No plan fits: use more GPUs, a smaller --micro-batch, a shorter --context or --recompute full."
-    yield "The most alive at once is less than the sum of the parts: gradients come as activations go."
+    yield "Less is alive at once than the sum of the parts: gradients come as activations go."
     states = setup.states
-    yield f"A parameter takes {states.text} = {states.total} B. ZeRO 1 shards the optimiser's part, 2 gradients, 3 weights."
+    yield f"A parameter takes {states.text} = {states.total} B. ZeRO 1 shards the optimiser's, 2 gradients too, 3 all."
+    if states.update:
+        yield f"torch's Adam takes {states.update} B more during the update, counted here; its fused=True does not."
     yield (
-        f"MFU = model FLOP of the step / (step time x GPUs x peak). Here the model FLOP are {si(best.model_flop, 'FLOP')}: "
-        "three forward passes."
+        "MFU = model FLOP of the step / (step time x GPUs x peak). "
+        f"The model FLOP, {si(best.model_flop, 'FLOP')}, are three forward passes:"
     )
-    yield "They count products and the scores that no mask hides. What is computed again is FLOP of a GPU, not of the model."
-    yield (
-        "C: model FLOP of the step. F: peak (FLOP/s). W: link, V: network of a GPU (B/s). P: parameters. w, g: bytes of a "
-        "weight and of a gradient."
-    )
-    yield "S: bytes that a tensor group gathers and scatters in a step of the whole batch. X: what stands before F."
-    yield f"With C = 6 P tokens: data parallel, tokens a GPU >= 2 g F / (6 W) = {plain(_tokens(setup))}."
+    yield "products, and scores that no mask hides. What is computed again is FLOP of a GPU, not of the model."
+    yield "C: model FLOP of the step. F: peak (FLOP/s). W, V: link and network of a GPU (B/s). P: parameters."
+    yield "w, g: bytes of a weight, a gradient. S: bytes that tensor groups gather and scatter in a step."
+    if setup.network.tokens:
+        yield (
+            "With C = 6 P tokens, so without attention, communication bounds the step below "
+            f"2 g F / (6 W) = {plain(_tokens(setup, 2 * states.gradient))} tokens a GPU (DDP),"
+        )
+        yield f"or (2 w + g) F / (6 W) = {plain(_tokens(setup, 2 * states.weight + states.gradient))} (FSDP)."
     if any(each.gpus > setup.batch for each in most if each.is_data):
         yield f"Each data group needs an input of its own, and the batch has {setup.batch:,} {setup.network.inputs}."
-    yield from _bounds(heading)
+    yield from _bounds(heading, is_limited=any(each.needs_network for each in most))
 
 
-def _tokens(setup: TrainingSetup) -> float:
-    """Return the tokens a GPU below which an all-reduce of gradients takes longer than 6 FLOP for each parameter."""
-    return 2 * setup.states.gradient * setup.chip.flop_per_s / (6 * setup.fabric.link_byte_per_s)
+def _tokens(setup: TrainingSetup, byte: int) -> float:
+    """Return the tokens of a GPU that compute for as long as it sends ``byte`` of each parameter."""
+    return byte * setup.chip.flop_per_s / (6 * setup.fabric.link_byte_per_s)
 
 
-def _bounds(heading: Heading) -> Iterator[str]:
+def _bounds(heading: Heading, is_limited: bool) -> Iterator[str]:
     yield "Times are least: arithmetic at the datasheet's peak, memory and links at its bandwidth."
-    yield "Plans are sorted by the added time; those that do not fit come last."
+    yield "Plans that fit are sorted by the added time, then the others by memory."
     yield "Memory leaves out CUDA's context and the fragments of the allocator."
     if heading.is_node_unknown:
         yield f"How many {heading.chip} a node has is not known; it counts as {heading.node_gpus}."
+    if heading.network is None and (heading.gpus > heading.node_gpus or is_limited):
+        yield f"Links between nodes of {heading.node_gpus} need --network GB/s, each way and for each GPU."
     if heading.network is None and heading.gpus > heading.node_gpus:
-        yield (
-            f"Links between nodes need --network GB/s. Without it {heading.link.name} stands for them, which is too fast, "
-            "and groups that share matrices stay within a node."
-        )
+        yield f"Without it {heading.link.name} stands for them, which is too fast; tensor groups stay within a node."
 
 
 def serving_lines(
@@ -175,5 +178,5 @@ def _serving_notes(heading: Heading, best: ServingPlan) -> Iterator[str]:
     if best.fits is False:
         yield "No plan fits; use more GPUs, a smaller --batch or a shorter --context."
     yield "A step makes a token of each request; a prompt is one in each data group. Experts are routed at random."
-    yield from _bounds(heading)
+    yield from _bounds(heading, is_limited=False)
     yield "These are bounds. What predicts a served token, with an interval, is measure predict with --gpus."
