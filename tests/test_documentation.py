@@ -121,7 +121,7 @@ def plan_it(_, words):
     assert not Path("DIR").exists()
 
 
-RUN = ("add-machine", "compare", "import-trace", "pack", "predict", "share", "show", "trace")
+RUN = ("add-machine", "compare", "import-trace", "pack", "plan", "predict", "share", "show", "trace")
 
 
 def run_it(beginning, words):

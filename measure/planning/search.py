@@ -3,8 +3,10 @@
 from itertools import product
 
 from measure.errors import UserError
-from measure.planning.layout import Layout, choose, divisors, nearest
-from measure.planning.training import RECOMPUTATIONS, TrainingPlan, TrainingSetup, plan_step
+from measure.planning.layout import Layout, choose, divisors, layouts, nearest
+from measure.planning.training import FULL, RECOMPUTATIONS, TrainingPlan, TrainingSetup, plan_step
+
+MOST = 1024  # GPUs of a plan that a note suggests
 
 
 def best_plans(
@@ -35,3 +37,16 @@ def best_schedule(
         )
     tried = product([micro_batch] if micro_batch else able, [recompute] if recompute else RECOMPUTATIONS)
     return min((plan_step(setup, layout, *each) for each in tried), key=lambda each: each.rank)
+
+
+def next_that_fits(setup: TrainingSetup, gpus: int) -> Layout | None:
+    """Return a layout whose memory fits, of twice as many GPUs, of four times and so on; None up to ``MOST``.
+
+    One input at a time, with blocks computed again: no plan needs less.
+    """
+    while (gpus := 2 * gpus) <= MOST:
+        able = layouts(setup.network, gpus, setup.batch, setup.fabric.node_gpus)
+        plans = [plan_step(setup, layout, 1, FULL) for layout in able]
+        if found := [plan for plan in plans if plan.fits]:
+            return min(found, key=lambda plan: plan.rank).layout
+    return None

@@ -6,9 +6,10 @@ from typing import NamedTuple
 from measure.domain.values import latency, percent, plain, si
 from measure.planning.inference import ServingCollective, ServingPlan
 from measure.planning.limits import GroupLimit
+from measure.planning.search import next_that_fits
 from measure.planning.training import PlannedCollective, TrainingPlan, TrainingSetup
 from measure.predicting.links import Link
-from measure.serving.decoder import Decoder
+from measure.serving.decoder import Decoder, Experts
 from measure.verbs.terminal import Table
 
 SHOWN = 8  # plans; --json has all
@@ -77,8 +78,15 @@ LIMITS: dict[str, Callable[[GroupLimit], str]] = {
     "GPUs at most": lambda row: f"{row.gpus:,}" + (" (a node)" if row.needs_network else ""),
     "closed form": lambda row: row.formula,
     "of the link": lambda row: row.numbers,
-    "of the network": lambda row: "" if row.nodes is None else f"n <= 1 + C V / (.. F) = {plain(row.nodes)} nodes",
+    "of the network": lambda row: "" if row.nodes is None else f"{_of_nodes(row.formula)} = {plain(row.nodes)}",
 }
+
+
+def _of_nodes(formula: str) -> str:
+    """Return a closed form with the nodes and their network in place of the GPUs and their link."""
+    return formula.replace("N", "n").replace("W", "V")
+
+
 NUMBERS = (
     "micro-batches", "memory a GPU", "FLOP a GPU", "sent a GPU", "bubble", "least, added", "least, overlapped",
     "MFU at most", "bytes", "weights a GPU", "with the cache", "requests that fit", "sent a step", "step, added",
@@ -120,7 +128,9 @@ def _training_notes(
     idle = f", and idle {percent(best.bubble)} of the micro-batches' time" if best.bubble else ""
     yield f"Its step: {times}{idle}. Added: {latency(best.serial_s)}. Overlapped: {latency(best.overlapped_s)}."
     if best.fits is False:
-        yield "No plan fits: use more GPUs, a smaller --micro-batch, a shorter --context or --recompute full."
+        larger = next_that_fits(setup, heading.gpus)
+        remedy = f"{larger.gpus} GPUs would do: {larger.text}, recomputing" if larger else "use a GPU with more memory"
+        yield f"No plan fits: {remedy}, or a shorter --context."
     yield "Less is alive at once than the sum of the parts: gradients come as activations go."
     states = setup.states
     yield f"A parameter takes {states.text} = {states.total} B. ZeRO 1 shards the optimiser's, 2 gradients too, 3 all."
@@ -139,6 +149,8 @@ def _training_notes(
             f"2 g F / (6 W) = {plain(_tokens(setup, 2 * states.gradient))} tokens a GPU (DDP),"
         )
         yield f"or (2 w + g) F / (6 W) = {plain(_tokens(setup, 2 * states.weight + states.gradient))} (FSDP)."
+        if heading.network is not None:
+            yield f"Between nodes, {heading.node_gpus} V stands for W where it is less."
     if any(each.gpus > setup.batch for each in most if each.is_data):
         yield f"Each data group needs an input of its own, and the batch has {setup.batch:,} {setup.network.inputs}."
     yield from _bounds(heading, is_limited=any(each.needs_network for each in most))
@@ -171,12 +183,14 @@ def serving_lines(
     if best.collectives:
         lines += [f"The first plan, {best.text}: what a GPU sends in a step", ""]
         lines += [*_table(best.collectives, COLLECTIVES, table), ""]
-    return [*lines, *_serving_notes(heading, best)]
+    return [*lines, *_serving_notes(heading, decoder, best)]
 
 
-def _serving_notes(heading: Heading, best: ServingPlan) -> Iterator[str]:
+def _serving_notes(heading: Heading, decoder: Decoder, best: ServingPlan) -> Iterator[str]:
     if best.fits is False:
         yield "No plan fits; use more GPUs, a smaller --batch or a shorter --context."
-    yield "A step makes a token of each request; a prompt is one in each data group. Experts are routed at random."
+    yield "A step makes a token of each request; a prompt is one in each data group."
+    if any(isinstance(layer.feed_forward, Experts) for layer in decoder.layers):
+        yield "Experts are routed at random."
     yield from _bounds(heading, is_limited=False)
     yield "These are bounds. What predicts a served token, with an interval, is measure predict with --gpus."
