@@ -1,9 +1,10 @@
-"""Extracts the tables of ``data/published/kernels`` and ``data/published/servers.csv`` from a published package.
+"""Extracts the tables of ``data/published/kernels`` and ``data/published/servers.csv`` from two published sources.
 
     pip download --no-deps aiconfigurator-core==0.12.0 && unzip aiconfigurator_core-*.whl -d WHEEL_FOLDER
-    python benchmarks/extract_kernels.py WHEEL_FOLDER --data data
+    git clone https://github.com/microsoft/vidur VIDUR_FOLDER
+    python benchmarks/extract_kernels.py WHEEL_FOLDER --vidur VIDUR_FOLDER --data data
 
-Needs pyarrow (``pip install pyarrow``), which nothing else here does. The same package gives the same bytes. Prints for
+Needs pyarrow (``pip install pyarrow``), which nothing else here does. The same sources give the same bytes. Prints for
 each table how many rows were read and written, and why the others were not; then the package's tables without a place.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from extracting import vidur
 from extracting.choice import newest, on_lattice
 from extracting.tables import EXTRACTS, Extract
 from extracting.whole_servers import servers
@@ -22,6 +24,7 @@ from extracting.whole_servers import servers
 from measure.cache import table
 from measure.domain.schema import TABLES, file_of
 from measure.errors import UserError
+from measure.published.kernels import TimedCollective
 from measure.published.servers import PublishedServer
 
 DATA_IN_PACKAGE = Path("aiconfigurator_core", "systems", "data")
@@ -106,18 +109,24 @@ def write(data: Path, record: type[Any], rows: pd.DataFrame, reasons: Counter[st
 def main(words: Sequence[str]) -> int:
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("package", type=Path, metavar="WHEEL_FOLDER")
+    flags.add_argument("--vidur", type=Path, required=True, metavar="VIDUR_FOLDER")
     flags.add_argument("--data", type=Path, required=True, metavar="DIR")
     arguments = flags.parse_args(words)
     try:
         files = files_in(arguments.package)
         for record, extract in EXTRACTS.items():
             own = [path for path in files if path.name.removesuffix(END) in extract.files]
-            write(arguments.data, record, *gather(extract, ((path.name.removesuffix(END), read(path)) for path in own)))
+            rows, reasons = gather(extract, ((path.name.removesuffix(END), read(path)) for path in own))
+            if record is TimedCollective:
+                others = vidur.collectives(arguments.vidur)
+                reasons.update(others.refused[others.refused != ""])
+                rows = pd.concat([rows, others[others.refused == ""]], ignore_index=True)
+            write(arguments.data, record, rows, reasons)
         sample = pd.read_csv(arguments.package / SERVERS, keep_default_na=False, na_values=[""])
         write(arguments.data, PublishedServer, servers(sample), Counter())
         used = {name for extract in EXTRACTS.values() for name in extract.files}
-        others = Counter(path.name.removesuffix(END) for path in files if path.name.removesuffix(END) not in used)
-        print("Without a place here:", ", ".join(f"{name} ({count} files)" for name, count in sorted(others.items())))
+        names = Counter(path.name.removesuffix(END) for path in files if path.name.removesuffix(END) not in used)
+        print("Without a place here:", ", ".join(f"{name} ({count} files)" for name, count in sorted(names.items())))
     except UserError as problem:
         print(problem, file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
 """Fit the model of kernels to published timings, and check it on GPUs that a fit left out.
 
-A row is a timed kernel: its sizes as the terms of its kind take them, the label of its ``kernel``, its ``chip_class``,
-and its ``series``, the timings of a kernel on a device.
+A row is a timed kernel: its sizes as the terms of its kind take them, the label of its ``kernel``, its ``chip_class``
+and ``link``, its ``series``, the timings of a kernel on a device, and its ``peers``, the chips that an interval is of.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +21,7 @@ from measure.predicting.kernels import (
     KERNEL,
     LATENT_DECODE,
     LATENT_PREFILL,
+    LINK,
     PREFILL,
     PRODUCTS,
     SPLIT,
@@ -42,6 +43,7 @@ MOST, SEED = 100, 66  # rows of a series that a fit takes, drawn by the seed
 LATENT = {"rank": 512, "rotary": 64, "plain": 128, "value": 128}  # of DeepSeek-V3, which was timed
 # Spreads of the logarithm of a squared coefficient, of all terms of a label together and of each
 SPREADS = {POOL: (1.0, 1.0), KERNEL: (0.5, 0.5), CLASS: (0.3, 0.5)}
+LINK_SPREADS = SPREADS | {CLASS: (0.5, 1.0), LINK: (0.3, 0.3)}  # of collectives
 
 
 def columns(rows: pd.DataFrame) -> dict[str, Numbers]:
@@ -51,7 +53,7 @@ def columns(rows: pd.DataFrame) -> dict[str, Numbers]:
 
 def times_of(model: KernelModel, kind: str, rows: pd.DataFrame) -> Numbers:
     """Return the times (s) of timed rows by the coefficients of their own kernels."""
-    labels = list(zip(rows.kernel, rows.chip_class, strict=True))
+    labels = list(zip(rows.kernel, rows.chip_class, rows.link, strict=True))
     logs = {label: model.logs(kind, *label) for label in set(labels)}
     squares = matrix(TERMS[kind](columns(rows))) ** 2
     found: Numbers = np.sqrt((squares * np.exp([logs[label] for label in labels])).sum(axis=1))
@@ -67,7 +69,10 @@ def fit_kernels(kind: str, rows: pd.DataFrame, first: Effects | None = None) -> 
     weights = rows.groupby("series").latency_s.transform("size").to_numpy(float) ** -0.5
     on_class = rows.chip_class + SPLIT + rows.kernel
     labels = {POOL: [""] * len(rows), KERNEL: [*rows.kernel], CLASS: [*on_class]}
-    levels = [Level(name, of_rows, *SPREADS[name]) for name, of_rows in labels.items()]
+    spreads = SPREADS
+    if kind == COLLECTIVES:
+        labels[LINK], spreads = [*(rows.link + SPLIT + rows.kernel)], LINK_SPREADS
+    levels = [Level(name, of_rows, *spreads[name]) for name, of_rows in labels.items()]
     times, none = rows.latency_s.to_numpy(float) ** 2, np.zeros(len(rows))
     return fit_levels(squares, none, times, levels, weights / weights.mean(), np.ones(squares.shape[1]), first)
 
@@ -94,14 +99,23 @@ def read_rows(data: Path, read: Callable[[Path, str], list[Any]] = read_kernels)
     """
     chips, found = served_chips(data), {}
     for kind, (name, make) in FRAMES.items():
-        rows = make([row for row in read(data, name) if fold_name(row.device) in chips])
+        known = [name for name, chip in chips.items() if kind != COLLECTIVES or chip.link]
+        rows = make([row for row in read(data, name) if fold_name(row.device) in known])
         own = [chips[fold_name(device)] for device in rows.device]
-        rows = rows.assign(
-            device=[chip.name for chip in own], chip_class=[chip.chip_class for chip in own],
-            byte_per_s=[chip.byte_per_s for chip in own],
-            flop_per_s=[chip.flop_per_s.get(each, np.nan) for chip, each in zip(own, rows.precision, strict=True)],
-        )  # fmt: skip
-        rows = rows if kind == COLLECTIVES else rows[rows.flop_per_s.notna()]
+        rows = rows.assign(device=[chip.name for chip in own])
+        if kind == COLLECTIVES:
+            links = [chip.known_link for chip in own]
+            rows = rows.assign(
+                chip_class=[chip.link_class for chip in own], link=[link.name for link in links],
+                peers=[link.sort for link in links], link_byte_per_s=[link.byte_per_s for link in links],
+            )  # fmt: skip
+        else:
+            rows = rows.assign(
+                chip_class=[chip.chip_class for chip in own], link="", peers="",
+                byte_per_s=[chip.byte_per_s for chip in own],
+                flop_per_s=[chip.flop_per_s.get(each, np.nan) for chip, each in zip(own, rows.precision, strict=True)],
+            )  # fmt: skip
+            rows = rows[rows.flop_per_s.notna()]
         rows = rows.assign(series=rows.device + SPLIT + rows.kernel)
         if len(rows):
             found[kind] = rows

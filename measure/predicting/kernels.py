@@ -3,31 +3,36 @@
 A time is the root of a sum of squares. Each term is a power law of the kernel's sizes, at the roof of its chip, times
 a coefficient that is not negative: a time never falls as a size grows. ``docs/prediction.md`` lists the terms. The
 logarithm of a coefficient is a sum over levels, as in ``measure/predicting/model.py``: of all kernels of a kind, of one
-kernel, and of one kernel on a class of chips. A series is the timings of a kernel on a device.
+kernel, and of one kernel on a class of chips. A collective's class is the sort of its link, and a fourth level is the
+link itself. A series is the timings of a kernel on a device.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from measure.cache.project import read_both
 from measure.domain.chips import SIXTEEN_BITS, datasheet_roof, rows_by_name
+from measure.predicting.links import Link, link_in, no_link
 from measure.predicting.model import Effects
 from measure.predicting.prediction_terms import Numbers
 from measure.predicting.records import POOL
 from measure.published.records import Chip
 from measure.serving import kernels as counts
 
+if TYPE_CHECKING:
+    from measure.predicting.served_records import KernelCoefficient
+
 US = 1e-6
 BYTE = 8  # bits
-KERNEL, CLASS = "kernel", "class"
-LEVELS = POOL, KERNEL, CLASS
+KERNEL, CLASS, LINK = "kernel", "class", "link"
+LEVELS = POOL, KERNEL, CLASS, LINK
 PRODUCTS, PREFILL, DECODE, LATENT_PREFILL, LATENT_DECODE, EXPERTS, COLLECTIVES = KINDS = (
     "products", "prefill attention", "decode attention", "latent prefill", "latent decode", "experts", "collectives",
 )  # fmt: skip
-LINK_BYTE_PER_S = 100e9  # of a collective's term; its coefficients tell the link of a class of chips
 SPLIT = " | "  # between the parts of a label: engine, kernel, formats
 TILE = 64  # rows of a product that an expert's kernel computes at least
 Columns = Mapping[str, Numbers]  # sizes ``(rows,)``; ``flop_per_s`` and ``byte_per_s`` are the chip's
@@ -104,9 +109,19 @@ def expert_terms(of: Columns) -> dict[str, Numbers]:
 
 
 def collective_terms(of: Columns) -> dict[str, Numbers]:
-    """Return the terms (s) of a collective: a start, one for each GPU, and the bytes that each GPU sends."""
-    sent_s = of["sent_byte"] / LINK_BYTE_PER_S
-    return {"start": 10 * US + 0 * sent_s, "GPUs": of["gpus"] * US, "link": sent_s, "link ramp": ramp(sent_s)}
+    """Return the terms (s) of a collective: a start, one for each GPU, and the bytes that each GPU sends over its link.
+
+    A latency and a time a byte (R. Hockney, The communication challenge for MPP, Parallel Computing 20 (1994),
+    389-398). Beyond two GPUs links may share a path, such as a processor's: that is the last term.
+    """
+    sent_s = of["sent_byte"] / of["link_byte_per_s"]
+    return {
+        "start": 10 * US + 0 * sent_s,
+        "GPUs": of["gpus"] * US,
+        "link": sent_s,
+        "link ramp": ramp(sent_s),
+        "shared path": sent_s * (of["gpus"] - 2) / 2,
+    }
 
 
 TERMS: dict[str, Callable[[Columns], dict[str, Numbers]]] = {
@@ -117,7 +132,7 @@ TERMS: dict[str, Callable[[Columns], dict[str, Numbers]]] = {
 
 @dataclass(frozen=True, eq=False)
 class ServedChip:
-    """A chip by its datasheet: peaks (FLOP/s) by precision, bandwidth (B/s), memory (B), power limit (W), and class.
+    """A chip by its datasheet: peaks (FLOP/s) by precision, bandwidth (B/s), memory (B), power limit (W), class, link.
 
     A class shares its vendor, its sort of memory, and the fewest bits that its units multiply: Hopper is NVIDIA's with
     HBM and fp8.
@@ -129,6 +144,20 @@ class ServedChip:
     memory_byte: float | None
     power_w: float | None
     chip_class: str
+    vendor: str
+    link: Link | None
+
+    @property
+    def link_class(self) -> str:
+        """The class of its collectives: the vendor and the sort of link. Raises UserError if the link is unknown."""
+        return f"{self.vendor}, {self.known_link.sort}"
+
+    @property
+    def known_link(self) -> Link:
+        """The link. Raises UserError if it is unknown."""
+        if self.link is None:
+            raise no_link(self.name)
+        return self.link
 
 
 def served_chips(data: Path) -> dict[str, ServedChip]:
@@ -146,7 +175,9 @@ def served_chips(data: Path) -> dict[str, ServedChip]:
         held = max((row.memory_byte for row in rows if row.memory_byte), default=None)
         power_w = max((row.power_w for row in rows if row.power_w), default=None)
         chip_class = f"{rows[0].vendor}, {memory}, {fewest}"
-        found[name] = ServedChip(rows[0].chip, rates, float(roof.byte_per_s), held, power_w, chip_class)
+        found[name] = ServedChip(
+            rows[0].chip, rates, float(roof.byte_per_s), held, power_w, chip_class, rows[0].vendor, link_in(rows)
+        )  # fmt: skip
     return found
 
 
@@ -156,17 +187,19 @@ class KernelModel:
 
     effects: Mapping[str, Effects]
 
-    def times(self, kind: str, of: Columns, engine: str, formats: str, chip_class: str) -> Numbers:
+    def times(self, kind: str, of: Columns, engine: str, formats: str, chip_class: str, link: str = "") -> Numbers:
         """Return the times (s) ``(rows,)`` of kernels of an engine with some formats on a class of chips.
+
+        Collectives need the name of the ``link``, and the class of links as ``chip_class``.
 
         An engine chooses among its kernels: the time is that of the quickest. If no kernel of the engine was timed with
         these formats on such chips, it is that of such kernels on other chips, then of other engines' kernels.
         """
         squares = matrix(TERMS[kind](of)) ** 2
-        found: Numbers = np.sqrt((squares @ self.candidates(kind, engine, formats, chip_class).T).min(axis=1))
+        found: Numbers = np.sqrt((squares @ self.candidates(kind, engine, formats, chip_class, link).T).min(axis=1))
         return found
 
-    def candidates(self, kind: str, engine: str, formats: str, chip_class: str) -> Numbers:
+    def candidates(self, kind: str, engine: str, formats: str, chip_class: str, link: str = "") -> Numbers:
         """Return the squared coefficients ``(kernels, terms)`` of the kernels that an engine chooses from."""
         effects = self.effects[kind]
         timed = {label for level, label in effects if level == CLASS}
@@ -174,18 +207,30 @@ class KernelModel:
         own = [label for label in kernels if label.startswith(f"{engine}{SPLIT}")]
         for labels in (own, kernels):
             if here := [label for label in labels if f"{chip_class}{SPLIT}{label}" in timed]:
-                return np.exp([self.logs(kind, label, chip_class) for label in here])
-        return np.exp([self.logs(kind, label, chip_class) for label in own or kernels or [""]])
+                return np.exp([self.logs(kind, label, chip_class, link) for label in here])
+        return np.exp([self.logs(kind, label, chip_class, link) for label in own or kernels or [""]])
 
-    def logs(self, kind: str, kernel: str, chip_class: str) -> Numbers:
+    def logs(self, kind: str, kernel: str, chip_class: str, link: str = "") -> Numbers:
         """Return the logarithms of the squared coefficients ``(terms,)`` of a kernel on a class of chips."""
         effects = self.effects[kind]
         found: Numbers = effects[POOL, ""] + sum(
             effects[level, label]
-            for level, label in ((KERNEL, kernel), (CLASS, f"{chip_class}{SPLIT}{kernel}"))
+            for level, label in (
+                (KERNEL, kernel),
+                (CLASS, f"{chip_class}{SPLIT}{kernel}"),
+                (LINK, f"{link}{SPLIT}{kernel}"),
+            )
             if (level, label) in effects
         )
         return found
+
+
+def model_of(coefficients: Iterable["KernelCoefficient"]) -> KernelModel:
+    """Return the model of a table of coefficients, where the terms of a label stand in their order."""
+    logs: dict[str, dict[tuple[str, str], list[float]]] = {}
+    for row in coefficients:
+        logs.setdefault(row.kind, {}).setdefault((row.level, row.label), []).append(2 * float(np.log(row.value)))
+    return KernelModel({kind: {label: np.array(each) for label, each in of.items()} for kind, of in logs.items()})
 
 
 def matrix(terms: Mapping[str, Numbers]) -> Numbers:

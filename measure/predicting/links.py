@@ -1,5 +1,6 @@
-"""The link between a chip and the others of its node, and the time of a collective over it, without torch."""
+"""The link between a GPU and the others of its node."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,27 @@ class Link:
     node_gpus: int | None
     name: str
 
+    @property
+    def sort(self) -> str:
+        """The name without its generation: NVLink, PCIe."""
+        return self.name.partition(" ")[0]
+
+
+def link_in(rows: Sequence[Chip]) -> Link | None:
+    """Return the link in the rows of a chip; None if unknown. Raises UserError if the rows disagree.
+
+    A row without a link tells nothing: one of a reader's own, in an older table, may replace one of the project's.
+    """
+    links = {Link(row.link_byte_per_s, row.node_gpus, row.link) for row in rows if row.link_byte_per_s is not None}
+    if len(links) > 1:
+        chip = quote(rows[0].chip)
+        raise UserError(f"the rows of {chip} in data/chips.csv have several links; write one in all of them")
+    return next(iter(links), None)
+
+
+def no_link(chip: str) -> UserError:
+    return UserError(f"data/chips.csv has no link of {quote(chip)}; add link and link_byte_per_s, from a source")
+
 
 def link_of(data: Path, chip: str) -> Link:
     """Return the link of a chip by one of its names, of ``chips.csv`` in the data folder or in this project.
@@ -26,12 +48,7 @@ def link_of(data: Path, chip: str) -> Link:
     rows = rows_by_name(read_both(Chip, data)).get(fold_name(chip))
     if rows is None:
         raise UserError(f"{quote(chip)} is not in data/chips.csv; add its rows, with link and link_byte_per_s")
-    links = {(row.link_byte_per_s, row.node_gpus, row.link) for row in rows}
-    if len(links) > 1:
-        raise UserError(f"the rows of {quote(chip)} in data/chips.csv have several links; write one in all of them")
-    ((byte_per_s, node_gpus, name),) = links
-    if byte_per_s is None:
-        raise UserError(
-            f"data/chips.csv has no link of {quote(chip)}; add link and link_byte_per_s to its rows, from a source"
-        )
-    return Link(byte_per_s, node_gpus, name)
+    link = link_in(rows)
+    if link is None:
+        raise no_link(chip)
+    return link

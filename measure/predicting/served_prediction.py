@@ -9,7 +9,7 @@ import numpy as np
 from measure.cache import table
 from measure.domain.schema import file_of
 from measure.predicting import serving
-from measure.predicting.kernels import CLASS, KernelModel
+from measure.predicting.kernels import CLASS, model_of
 from measure.predicting.model import Effects
 from measure.predicting.records import POOL
 from measure.predicting.served_records import WHOLE, KernelCoefficient, ServedCoefficient, ServedError
@@ -67,13 +67,7 @@ class ServedPredictor:
         self, of_kernels: Iterable[KernelCoefficient], of_servers: Iterable[ServedCoefficient],
         errors: Iterable[ServedError],
     ) -> None:  # fmt: skip
-        squares: dict[str, dict[tuple[str, str], list[float]]] = {}
-        for row in of_kernels:  # the terms of a label stand in their order
-            logs = squares.setdefault(row.kind, {}).setdefault((row.level, row.label), [])
-            logs.append(2 * float(np.log(row.value)))
-        self.kernels = KernelModel(
-            {kind: {label: np.array(logs) for label, logs in of.items()} for kind, of in squares.items()}
-        )
+        self.kernels = model_of(of_kernels)
         self.effects: dict[str, Effects] = {}
         for each in of_servers:
             effects = self.effects.setdefault(each.phase, {})

@@ -8,13 +8,21 @@ from measure.predicting import kernels, serving
 WHOLE, ASIDE = "all", "put aside"
 
 
+def with_link(sort: str) -> str:
+    """Return the label of the errors of all GPUs with one sort of link."""
+    return f"{WHOLE}, {sort}"
+
+
 @table("prediction/kernels.csv", key=("kind", "level", "label", "term"))
 class KernelCoefficient:
-    """The coefficient of a term in a kind of kernel, or a factor on it: of a kernel, or of it on a class of chips."""
+    """The coefficient of a term in a kind of kernel, or a factor on it: of a kernel, or of it on a class of chips.
+
+    A collective's class is the vendor and the sort of link, and the link has a factor too.
+    """
 
     kind: Annotated[str, Column("the kind of kernel", form=one_of(kernels.KINDS))]
     level: Annotated[str, Column("what the value belongs to", form=one_of(kernels.LEVELS))]
-    label: Annotated[str, Column("the kernel; with a class of chips before it", empty="")]
+    label: Annotated[str, Column("the kernel; with a class of chips or a link before it", empty="")]
     term: Annotated[str, "a term of `docs/prediction.md`"]
     value: Annotated[float, Column("the coefficient of a kind, or the factor on it", NUMBER)]
 
@@ -27,7 +35,9 @@ class KernelError:
     """
 
     kind: Annotated[str, Column("the kind of kernel", form=one_of(kernels.KINDS))]
-    device: Annotated[str, f"the GPU; `{WHOLE}`: all that the fit may see"]
+    device: Annotated[
+        str, f"the GPU; `{WHOLE}`: all that the fit may see; `{with_link('PCIe')}`: those with such a link"
+    ]
     rows: Annotated[int, Column("the number of predicted times", NUMBER)]
     median_error: Annotated[float, Column("the median error", NUMBER)]
     p90_error: Annotated[float, Column("the 90th percentile of the errors", NUMBER)]

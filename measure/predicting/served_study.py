@@ -1,6 +1,6 @@
 """Fit the models of kernels and of served tokens, and check each on what it leaves out."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from measure.predicting.served_records import (
     KernelError,
     ServedCoefficient,
     ServedError,
+    with_link,
 )
 from measure.predicting.study import NINE
 from measure.published.aside import read_servers
@@ -51,7 +52,7 @@ class ServedStudy:
         for kind, rows in kernel_study.read_rows(data, read).items():
             unseen = rows.assign(ratio=rows.latency_s / kernel_study.times_of(self.model, kind, rows))
             errors += [
-                KernelError(kind, str(device), *_errors(own, self.checks[kind], "device"))
+                KernelError(kind, str(device), *_errors(own, _peers(self.checks[kind], own), "device"))
                 for device, own in unseen.groupby("device")
             ]
         served_errors = []
@@ -108,15 +109,32 @@ def study_served(data: Path, say: Callable[[str], None]) -> ServedStudy:
 
 
 def kernel_errors(kind: str, checks: pd.DataFrame) -> Iterator[KernelError]:
-    """Yield the errors on each GPU, and of all (the median GPU's, with a further one's interval)."""
-    found = [KernelError(kind, str(device), *_errors(own, checks[checks.device != device], "device"))
-             for device, own in checks.groupby("device")]  # fmt: skip
-    yield from found
-    held = [row.coverage for row in found if row.coverage is not None]
-    yield KernelError(
-        kind, WHOLE, len(checks), float(np.median([row.median_error for row in found])),
-        float(np.median([row.p90_error for row in found])), float(np.mean(held)) if held else None,
-        float(np.median([row.median_ratio for row in found])), interval(checks, "device"),
+    """Yield the errors on each GPU, of all with one sort of link, and of all.
+
+    Those of several are the median GPU's, with a further one's interval.
+    """
+    found = {
+        str(device): KernelError(
+            kind, str(device), *_errors(own, _peers(checks[checks.device != device], own), "device")
+        )
+        for device, own in checks.groupby("device")
+    }
+    yield from found.values()
+    for peers, own in checks[checks.peers != ""].groupby("peers"):
+        yield _error_of_all(kind, with_link(str(peers)), own, [found[device] for device in own.device.unique()])
+    yield _error_of_all(kind, WHOLE, checks, [*found.values()])
+
+
+def _peers(checks: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
+    return checks[checks.peers == own.peers.iloc[0]]
+
+
+def _error_of_all(kind: str, name: str, checks: pd.DataFrame, rows: Sequence[KernelError]) -> KernelError:
+    held = [row.coverage for row in rows if row.coverage is not None]
+    return KernelError(
+        kind, name, len(checks), float(np.median([row.median_error for row in rows])),
+        float(np.median([row.p90_error for row in rows])), float(np.mean(held)) if held else None,
+        float(np.median([row.median_ratio for row in rows])), interval(checks, "device"),
     )  # fmt: skip
 
 

@@ -82,6 +82,8 @@ def load_of(row: "PublishedServer", chip: ServedChip, most_gpus: int = MOST_GPUS
     plan = Plan(*(sizes[name] or 1 for name in PLAN))
     if plan.gpus > most_gpus:
         raise UserError(f"a worker has more than {most_gpus} GPUs, and nobody timed collectives of so many")
+    if plan.gpus > 1 and chip.link is None:
+        raise UserError("the link between its GPUs is not in data/chips.csv")
     if plan.expert_tensor * plan.expert != plan.tensor * plan.data:
         raise UserError("its plan shares the experts among other GPUs than a stage has")
     decoder = served_decoder(row.model, row.weights, row.expert_weights)

@@ -97,7 +97,10 @@ def sizes(operation: Operation) -> dict[str, float]:
 
 
 def parts_of(found: Step, chip: ServedChip, engine: str, model: KernelModel) -> dict[str, float]:
-    """Return the time (s) of each of ``PARTS`` of a step, and its number of kernels: a token passes all stages."""
+    """Return the time (s) of each of ``PARTS`` of a step, and its number of kernels: a token passes all stages.
+
+    Raises UserError if GPUs send each other something over a link that ``chips.csv`` does not have.
+    """
     sums, groups = dict.fromkeys((*PARTS, LAUNCHES), 0.0), dict[tuple[str, str, str, str], list[Operation]]()
     for operation in (each for stage in found.stages for each in stage):
         sums[LAUNCHES] += operation.calls
@@ -112,9 +115,14 @@ def parts_of(found: Step, chip: ServedChip, engine: str, model: KernelModel) -> 
         rows = [sizes(each) for each in operations]
         of = {name: np.array([row[name] for row in rows], float) for name in rows[0]}
         ones = np.ones(len(rows))
-        of |= {"flop_per_s": rate * ones, "byte_per_s": chip.byte_per_s * ones}
-        by = "" if kind == kernels.COLLECTIVES else engine  # engines also call the collectives of a library
-        sums[part] += float(model.times(kind, of, by, formats, chip.chip_class) @ calls)
+        if kind == kernels.COLLECTIVES:
+            of["link_byte_per_s"] = chip.known_link.byte_per_s * ones
+            # Engines also call the collectives of a library
+            times = model.times(kind, of, "", formats, chip.link_class, chip.known_link.name)
+        else:
+            of |= {"flop_per_s": rate * ones, "byte_per_s": chip.byte_per_s * ones}
+            times = model.times(kind, of, engine, formats, chip.chip_class)
+        sums[part] += float(times @ calls)
     return sums
 
 

@@ -59,7 +59,7 @@ class TimedProduct(OfKernel):
 
 
 PHASES = ("prefill", "decode")
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "send")
 
 Phase = Annotated[str, Column("reading a prompt, or one token of each sequence", form=one_of(PHASES))]
 Cache = Annotated[str, Column("the stored format of keys and values", form=one_of(("fp16", "bf16", "fp8", "int8")))]
@@ -172,7 +172,7 @@ class TimedCollective(OfKernel):
     """A collective among the GPUs of one machine.
 
     The message is what a rank holds in the larger of its two buffers: of an all-gather the result, of a reduce-scatter
-    the input.
+    the input. A send goes to one other GPU.
     """
 
     collective: Annotated[str, Column("the collective", form=one_of(COLLECTIVES))]

@@ -13,6 +13,7 @@ from measure.domain.values import latency, plain, si
 from measure.errors import UserError, chosen
 from measure.predicting import serving
 from measure.predicting.kernels import ServedChip, served_chips
+from measure.predicting.links import no_link
 from measure.predicting.served_prediction import Likely, ServedPrediction, ServedPredictor, with_requests
 from measure.predicting.served_records import KernelCoefficient
 from measure.predicting.serving import Load
@@ -122,10 +123,12 @@ def _chips(data: Path, names: Sequence[str] | None) -> list[ServedChip]:
 
 
 def _check(decoder: Decoder, plan: Plan, chip: ServedChip, tokens: int) -> None:
-    """Raise UserError if the weights and a request do not fit, or the chip lacks a precision."""
+    """Raise UserError if the weights and a request do not fit, or the chip lacks a precision or a link."""
     if chip.memory_byte is not None:
         most_requests(decoder, plan, tokens, chip.memory_byte)
     check_precisions(decoder, chip.name, chip.flop_per_s)
+    if plan.gpus > 1 and chip.link is None:
+        raise no_link(chip.name)
 
 
 def _interval(of: Likely) -> str:

@@ -5,6 +5,7 @@ import sys
 import extract_kernels
 import pandas as pd
 import pytest
+from extracting import vidur
 from extracting.choice import newest, on_lattice, version_order
 from extracting.tables import attention, collectives, experts
 from extracting.whole_servers import read_source, servers
@@ -45,8 +46,53 @@ def package(tmp_path, monkeypatch):
     return tmp_path / "wheel"
 
 
-def test_a_small_package_becomes_tables(package, tmp_path, capsys):
-    assert extract_kernels.main([str(package), "--data", str(tmp_path)]) == 0
+HEAD = (
+    "time_stats.{0}.min,time_stats.{0}.median,rank,num_workers,size,collective,devices_per_node,max_devices_per_node\n"
+)
+
+
+@pytest.fixture
+def profiles(tmp_path):
+    """A few rows of the collectives of Vidur's authors, as their tables have them."""
+    tables = {
+        "h100_pairwise_nvlink/all_reduce": [
+            "0.014,0.028,0,4,165888,all_reduce,4,4",  # waits for the launches of the other ranks
+            "2.056,2.063,0,4,67108864,all_reduce,4,4",
+            "0.352,0.352,0,2,67108864,all_reduce,2,4",  # over the bridge
+        ],
+        "h100_dgx/send_recv": [
+            "1.862,1.871,0,2,67108864,send_recv,1,8",  # to another machine
+            "0.192,0.193,0,2,67108864,send_recv,2,8",
+            "0.191,0.192,0,2,67000000,send_recv,2,8",  # nearly the same size
+        ],
+    }  # fmt: skip
+    for name, lines in tables.items():
+        path = tmp_path / "vidur" / vidur.FOLDER / f"{name}.csv"
+        path.parent.mkdir(parents=True)
+        path.write_text(HEAD.format(path.stem) + "\n".join(lines) + "\n")
+    return tmp_path / "vidur"
+
+
+def test_collectives_of_vidur_are_in_bytes_and_over_the_chips_own_link(profiles):
+    rows = vidur.collectives(profiles)
+    kept = rows[rows.refused == ""]
+    # 2.063 ms and 0.193 ms; the size is in bytes as it stands
+    assert {tuple(row) for row in kept[["device", "collective", "gpus", "message_byte", "latency_s"]].to_numpy()} == {
+        ("NVIDIA H100 NVL", "all_reduce", 4, 67108864, 2.063e-3), ("NVIDIA H100 SXM", "send", 2, 67108864, 1.93e-4),
+    }  # fmt: skip
+    assert set(rows.refused) == {"", vidur.WAITING, vidur.BRIDGED, vidur.MACHINES, vidur.SPARED}
+    # An all-reduce of the H100 SXM is the package's
+    whole = profiles / vidur.FOLDER / "h100_dgx" / "all_reduce.csv"
+    whole.write_text(HEAD.format("all_reduce") + "0.322,0.322,0,8,67108864,all_reduce,8,8\n")
+    assert vidur.KNOWN in set(vidur.collectives(profiles).refused)
+
+
+def extract(package, profiles, data):
+    return extract_kernels.main([str(package), "--vidur", str(profiles), "--data", str(data)])
+
+
+def test_a_small_package_becomes_tables(package, profiles, tmp_path, capsys):
+    assert extract(package, profiles, tmp_path) == 0
     found = {name: table.read(file_of(record, tmp_path), record) for name, record in KERNELS.items()}
     # 4096 x 4096 is a kept curve with 1 and 4096 rows; 17 rows are the fastest of their kernel
     products = {(row.kernel[:10], row.weights, row.m): row.latency_s for row in found["products"]}
@@ -58,26 +104,27 @@ def test_a_small_package_becomes_tables(package, tmp_path, capsys):
     assert {row.device for row in found["products"]} == {"NVIDIA H200 SXM"}
     # Two of a kept curve, and one of each other distribution
     assert sorted(row.tokens for row in found["experts"]) == [64, 64, 64, 4096]
-    # 16,777,216 numbers of 2 bytes or of 1
-    assert {(row.precision, row.message_byte) for row in found["collectives"]} == {
-        ("fp16", 33554432),
-        ("int8", 16777216),
-    }
+    # 16,777,216 numbers of 2 bytes or of 1; two rows are of Vidur's authors
+    assert {(row.source, row.precision, row.message_byte) for row in found["collectives"]} == {
+        ("aic", "fp16", 33554432), ("aic", "int8", 16777216), ("vidur", "fp16", 67108864),
+    }  # fmt: skip
     assert [len(table.read(file_of(PublishedServer, tmp_path), PublishedServer)), len(found["experts"])] == [3, 4]
     out = capsys.readouterr().out
     assert "published/kernels/products.csv: 6 rows read, 5 written\n  1 between the chosen sizes" in out
-    assert "published/kernels/collectives.csv: 4 rows read, 2 written\n  2 repeats the key of a row" in out
+    assert "published/kernels/collectives.csv: 10 rows read, 4 written\n  2 repeats the key of a row" in out
     first = {path.name: path.read_bytes() for path in (tmp_path / "published/kernels").iterdir()}
-    assert extract_kernels.main([str(package), "--data", str(tmp_path)]) == 0
+    assert extract(package, profiles, tmp_path) == 0
     assert first == {path.name: path.read_bytes() for path in (tmp_path / "published/kernels").iterdir()}
 
 
-def test_what_is_missing_is_said_in_a_sentence(package, tmp_path, monkeypatch, capsys):
-    assert extract_kernels.main([str(tmp_path / "none"), "--data", str(tmp_path)]) == 2
+def test_what_is_missing_is_said_in_a_sentence(package, profiles, tmp_path, monkeypatch, capsys):
+    assert extract(tmp_path / "none", profiles, tmp_path) == 2
     assert "name the folder of the unpacked wheel" in capsys.readouterr().err
+    assert extract(package, tmp_path / "none", tmp_path) == 2
+    assert "name the folder of a clone of microsoft/vidur" in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert extract_kernels.main([str(package), "--data", str(tmp_path)]) == 2
+    assert extract(package, profiles, tmp_path) == 2
     assert "install it with: pip install pyarrow" in capsys.readouterr().err
 
 

@@ -14,6 +14,7 @@ from measure.cache.table import ChildTable, append
 from measure.domain.records import ROUND, Environment, KernelTime, Run, Sample
 from measure.domain.schema import TABLES
 from measure.errors import UserError
+from measure.published.records import Chip
 
 RUN_HEADER = ",".join(TABLES[Run].columns)
 RUN = "e1,net,1,fp32,inference,eager,ok,,now,,,,,0,,"
@@ -212,3 +213,19 @@ def test_a_long_table_is_refused_for_its_first_wrong_row(path):
         path.write_text(header + "".join(lines) + change)
         with pytest.raises(UserError, match=place):
             table.read(path, Run)
+
+
+def test_a_table_written_by_hand_may_lack_columns_that_came_later(tmp_path):
+    header = [name for name in TABLES[Chip].columns if name not in ("cache_byte", "link", "link_byte_per_s")]
+    cells = {"chip": "Bead 2", "vendor": "Bead", "chip_kind": "gpu", "year": "2021", "precision": "fp32"}
+    cells |= {"unit": "vector", "peak_flop_per_s": "1e13", "bandwidth_byte_per_s": "1e12", "verified": "no"}
+    cells |= {"source": "own", "memory_byte": "4e10", "price_usd": "999", "node_gpus": "4"}
+    path = tmp_path / "chips.csv"
+    path.write_text(f"{','.join(header)}\n{','.join(cells.get(name, '') for name in header)}\n", "utf-8")
+    (row,) = table.read(path, Chip)
+    # What stands behind an absent column keeps its place
+    assert (row.memory_byte, row.cache_byte, row.price_usd) == (4e10, None, 999)
+    assert (row.link, row.link_byte_per_s, row.node_gpus) == ("", None, 4)
+    path.write_text(path.read_text("utf-8").replace("bandwidth_byte_per_s,", "", 1), "utf-8")
+    with pytest.raises(UserError, match="the column 'bandwidth_byte_per_s' is missing"):
+        table.read(path, Chip)

@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 from helpers.places import ROOT
 
-from measure.predicting import kernel_study, kernels
-from measure.predicting.kernels import CLASS, KERNEL, KernelModel
+from measure.errors import UserError
+from measure.predicting import kernel_study, kernels, served_study
+from measure.predicting.kernels import CLASS, KERNEL, LINK, KernelModel
 from measure.predicting.records import POOL
 
-PEAK, BANDWIDTH = 1e15, 2e12
+PEAK, BANDWIDTH, LINK_RATE = 1e15, 2e12, 450e9
 SIZES = {
     kernels.PRODUCTS: {"m": 64.0, "n": 4096.0, "k": 2048.0, "weight_bit": 16.0, "input_bit": 16.0},
     kernels.DECODE: {
@@ -19,7 +20,7 @@ SIZES = {
     kernels.EXPERTS: {
         "routed": 512.0, "distinct": 32.0, "matrices": 3.0, "hidden": 4096.0, "inner": 1536.0, "weight_bit": 8.0,
     },
-    kernels.COLLECTIVES: {"sent_byte": 1e6, "gpus": 8.0},
+    kernels.COLLECTIVES: {"sent_byte": 1e6, "gpus": 8.0, "link_byte_per_s": LINK_RATE},
 }  # fmt: skip
 
 
@@ -38,10 +39,21 @@ def test_terms_of_a_product_by_hand():
     assert found["arithmetic ramp"][0] == pytest.approx((1.073741824e-6 * 1e-6) ** 0.5)
 
 
+def test_terms_of_a_collective_by_hand():
+    found = kernels.collective_terms(of(kernels.COLLECTIVES, sent_byte=4.5e6))
+    sent_s = 1e-5  # 4.5 MB at 450 GB/s
+    assert {name: term[0] for name, term in found.items()} == {
+        "start": pytest.approx(10e-6), "GPUs": pytest.approx(8e-6), "link": pytest.approx(sent_s),
+        "link ramp": pytest.approx((sent_s * 1e-6) ** 0.5),
+        "shared path": pytest.approx(3 * sent_s),  # two GPUs share nothing; of eight, six are more
+    }  # fmt: skip
+    assert kernels.collective_terms(of(kernels.COLLECTIVES, gpus=2.0))["shared path"][0] == 0
+
+
 @pytest.mark.parametrize("kind", SIZES)
 def test_no_term_falls_as_a_size_grows(kind):
     least = kernels.TERMS[kind](of(kind))
-    for name, value in SIZES[kind].items():
+    for name, value in ((name, value) for name, value in SIZES[kind].items() if name != "link_byte_per_s"):
         larger = kernels.TERMS[kind](of(kind, **{name: 2 * value}))
         assert all(larger[term] >= least[term] for term in least), name
         assert any(larger[term] > least[term] for term in least), name
@@ -52,7 +64,7 @@ def timed(device, label, seconds, flop_per_s=PEAK, byte_per_s=BANDWIDTH):
     rng = np.random.default_rng(7)
     m, n, k = (2.0 ** rng.integers(low, high, 80) for low, high in ((0, 13), (8, 14), (8, 14)))
     rows = pd.DataFrame({"m": m, "n": n, "k": k, "weight_bit": 16.0, "input_bit": 16.0})
-    rows = rows.assign(flop_per_s=flop_per_s, byte_per_s=byte_per_s, device=device, chip_class="HBM, fp8")
+    rows = rows.assign(flop_per_s=flop_per_s, byte_per_s=byte_per_s, device=device, chip_class="HBM, fp8", link="")
     rows = rows.assign(kernel=label, series=f"{device} | {label}")
     return rows.assign(latency_s=seconds(m, n, k, flop_per_s, byte_per_s))
 
@@ -95,6 +107,46 @@ def test_an_engine_takes_its_quickest_kernel_then_those_of_others_on_such_chips(
     assert start_us("vllm", "HBM", "fp8 x fp8") == pytest.approx(1.0)  # untimed formats: all kernels
 
 
+def sent(device, link, byte_per_s, gpus=(2, 4, 8)):
+    """Messages over a link: 12 µs to start, three quarters of the link's rate."""
+    sizes = [(2.0**power, count) for power in range(10, 28) for count in gpus]
+    rows = pd.DataFrame(sizes, columns=["sent_byte", "gpus"]).assign(device=device, link_byte_per_s=byte_per_s)
+    rows = rows.assign(kernel="nccl | NCCL | all_reduce", chip_class="NVIDIA, NVLink", link=link, peers="NVLink")
+    rows = rows.assign(series=f"{device} | nccl")
+    return rows.assign(latency_s=np.hypot(12e-6, rows.sent_byte / (0.75 * byte_per_s)))
+
+
+def test_a_collective_goes_by_the_link_of_its_own_gpu():
+    chips = (("Bead 1", "NVLink 3", 300e9), ("Bead 2", "NVLink 4", 450e9), ("Bead 3", "NVLink 5", 900e9))
+    rows = pd.concat([sent(*chip) for chip in chips])
+    effects = kernel_study.fit_kernels(kernels.COLLECTIVES, rows)
+    assert {label for level, label in effects if level == LINK} == {
+        f"NVLink {number} | nccl | NCCL | all_reduce" for number in (3, 4, 5)
+    }
+    checks = kernel_study.check_kernels(kernels.COLLECTIVES, rows, effects)
+    assert np.median(np.abs(checks.ratio - 1)) < 0.05
+    # 900 MB at three quarters of 450 GB/s are 2.67 ms; the start is next to nothing
+    sizes = {"sent_byte": 900e6, "gpus": 2.0, "link_byte_per_s": 450e9}
+    columns = {name: np.array([value]) for name, value in sizes.items()}
+    found = KernelModel({kernels.COLLECTIVES: effects}).times(
+        kernels.COLLECTIVES, columns, "nccl", "all_reduce", "NVIDIA, NVLink", "NVLink 4"
+    )
+    assert found[0] == pytest.approx(900e6 / (0.75 * 450e9), rel=0.1)
+
+
+def test_the_interval_of_a_collective_is_of_gpus_with_the_same_sort_of_link():
+    checks = pd.DataFrame({
+        "device": ["a", "b", "c", "d", "e", "f"], "peers": ["NVLink"] * 3 + ["PCIe"] * 3,
+        "ratio": [1.1, 1.2, 0.8, 4.0, 2.0, 0.25],
+    })  # fmt: skip
+    found = {row.device: row for row in served_study.kernel_errors(kernels.COLLECTIVES, checks)}
+    assert list(found) == ["a", "b", "c", "d", "e", "f", "all, NVLink", "all, PCIe", "all"]
+    # Of two others the interval holds all: 1 / 0.8 and 4
+    assert found["a"].within == pytest.approx(1.25)
+    assert found["e"].within == pytest.approx(4.0)
+    assert (found["all, NVLink"].rows, found["all, PCIe"].within) == (3, pytest.approx(4.0))
+
+
 @pytest.fixture(scope="module")
 def rows():
     return kernel_study.read_rows(ROOT / "data")
@@ -124,3 +176,7 @@ def test_classes_of_chips():
     assert [*named.values()] == ["NVIDIA, HBM, fp8", "NVIDIA, HBM, 16 bits", "NVIDIA, GDDR, fp8"]
     assert chips["nvidia b200 sxm"].chip_class == chips["nvidia gb200 sxm"].chip_class == "NVIDIA, HBM, fp4"
     assert chips["amd instinct mi300x"].chip_class.startswith("AMD")  # nobody timed its kernels
+    links = {name: chips[name].link_class for name in ("nvidia h200 sxm", "nvidia l40s", "intel arc pro b60")}
+    assert [*links.values()] == ["NVIDIA, NVLink", "NVIDIA, PCIe", "Intel, PCIe"]
+    with pytest.raises(UserError, match="no link of 'AMD Instinct MI355X'; add link and link_byte_per_s"):
+        _ = chips["amd instinct mi355x"].link_class

@@ -40,6 +40,9 @@ def test_a_chip_of_ones_own_may_have_a_link_or_none(tmp_path):
     for header, row in ((HEADER, f"{own},,,"), (OLDER, own)):  # tables from before the columns had none
         with pytest.raises(UserError, match="no link of 'Example Chip 9'; add link and link_byte_per_s"):
             link_of(with_rows(tmp_path, header, row), "Example Chip 9")
+    # A row of one's own that replaces one of the project's, without the columns, leaves the link of the others
+    t4 = own.replace("Example Chip 9,EC9", "NVIDIA T4,")
+    assert link_of(with_rows(tmp_path, OLDER, t4), "NVIDIA T4") == link_of(DATA, "NVIDIA T4")
     with pytest.raises(UserError, match=r"'Other' is not in data/chips.csv; add its rows"):
         link_of(tmp_path, "Other")
 
@@ -50,5 +53,5 @@ def test_a_link_has_a_name_and_a_rate_and_is_the_chips(tmp_path):
         with pytest.raises(UserError, match="line 2, column link_byte_per_s: 'Example Chip 9' at fp32 has a link with"):
             link_of(with_rows(tmp_path, HEADER, own + link), "Example Chip 9")
     with_rows(tmp_path, HEADER, f"{own},NVLink 4,4.5e11,8", f"{other},NVLink 4,4.5e11,")
-    with pytest.raises(UserError, match=r"the rows of 'EC9' .* have several links"):
+    with pytest.raises(UserError, match=r"the rows of 'Example Chip 9' .* have several links"):
         link_of(tmp_path, "EC9")
