@@ -3,14 +3,15 @@
 ``step_memory`` takes a model by name, ``memory_of_call`` a call on the meta device. Both run nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from measure.counting.count import explain, most_work
 from measure.domain.models import Model
-from measure.domain.step_memory import ADAM, SGD, Moment, StepMemory
+from measure.domain.step_memory import Moment, StepMemory
+from measure.domain.variants import ADAM, SGD
 from measure.domain.words import FULL_PRECISION, UPDATE, shape_name, stored_as
 from measure.machine import settings
 from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts
@@ -74,27 +75,27 @@ def _memory_of(call: Call, optimizer: str, device_kind: str) -> StepMemory:
 
     network = call.network
 
-    def train() -> "tuple[StepRecorder, list[torch.nn.Parameter]]":
+    def train() -> "tuple[StepRecorder, dict[torch.nn.Parameter, torch.Tensor]]":
         recorded = record_training_by(StepRecorder, network, call.inputs, **call.keywords)
-        return recorded, [each for each in network.parameters() if each.grad is not None]
+        return recorded, {each: each.grad for each in network.parameters() if each.grad is not None}
 
     (recorder, trained), _ = most_work(network, train, is_real=False)
     if not trained:
         raise NotImplementedError("none of its parameters gets a gradient, so it has no training step")
     if recorder.trains_one_value:
         raise NotImplementedError("batch normalisation of one value a channel, which torch refuses; train at batch 2")
-    gradients = tensors_in([each.grad for each in trained])
+    gradients = tensors_in([*trained.values()])
     gradient_byte = stored_byte(gradients)
     resident = {
         "parameter_byte": stored_byte(network.parameters(), recorder.shares),
         "buffer_byte": stored_byte(network.buffers()),
         "input_byte": stored_byte(held_tensors([call.inputs, call.keywords])),
-        "state_byte": adam_byte(trained) if optimizer == ADAM else gradient_byte,
+        "state_byte": adam_byte([*trained]) if optimizer == ADAM else gradient_byte,
     }
     resident_byte = sum(resident.values())
     parts = part_of_modules(network)
     trace = StepTrace(recorder, parts, {recorder.memory.number(each) for each in gradients})
-    owned = step_rows.owned_byte(network, recorder, parts, optimizer)
+    owned = step_rows.owned_byte(network, recorder, parts, trained, optimizer)
     blocks = step_rows.block_rows(recorder, trace, parts, owned, resident_byte)
     update_byte = resident_byte + gradient_byte + _update_byte(trained, optimizer, device_kind)
     update = Moment(UPDATE, "", optimizer, update_byte, gradient_byte, 0)
@@ -108,7 +109,7 @@ def _memory_of(call: Call, optimizer: str, device_kind: str) -> StepMemory:
     )  # fmt: skip
 
 
-def _update_byte(trained: "list[torch.nn.Parameter]", optimizer: str, device_kind: str) -> int:
+def _update_byte(trained: "Iterable[torch.nn.Parameter]", optimizer: str, device_kind: str) -> int:
     """Return what an update allocates besides its state: in Adam the root of the second average, and its quotient.
 
     torch updates all parameters at once (``foreach``) on a GPU, where the root of all is alive and divided in place; a

@@ -97,9 +97,10 @@ class StepRecorder(Recorder):
         Autograd saves an operator's inputs before it runs and its results right after.
         """
         now, nodes = len(self.runs), {storage_key(each): each.grad_fn for each in inputs} if self._pending else {}
+        results: set[int] = set()
         for number, key in self._pending:
-            node = nodes.get(key)
-            is_result = key not in nodes or self._is_saved_result(number, node)
+            is_result = key not in nodes or (key not in results and self._is_saved_result(number, nodes[key]))
+            results.add(key)
             saver = max(0, now - is_result)
             self.saves.append(Save(number, now, saver))
             if number is not None:

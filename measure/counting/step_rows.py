@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import nn
 
 from measure.counting.blocks import Part
@@ -11,7 +12,8 @@ from measure.counting.checkpoints import Chain, Segments
 from measure.counting.memory import adam_byte, storage_key, stored_byte, tensors_in
 from measure.counting.step_recorder import StepRecorder
 from measure.counting.step_trace import StepTrace
-from measure.domain.step_memory import ADAM, BlockMemory, CheckpointPlan, Moment, OperatorMemory
+from measure.domain.step_memory import BlockMemory, CheckpointPlan, Moment, OperatorMemory
+from measure.domain.variants import ADAM
 from measure.domain.words import BACKWARD, FORWARD
 
 HALF = 0.5  # of the blocks' forward pass, which one of the plans recomputes at most
@@ -20,7 +22,13 @@ Parts = Mapping[nn.Module, Part]
 Owned = Mapping[Part, Mapping[str, int]]
 
 
-def owned_byte(network: nn.Module, recorder: StepRecorder, parts: Parts, optimizer: str) -> Owned:
+def owned_byte(
+    network: nn.Module,
+    recorder: StepRecorder,
+    parts: Parts,
+    gradients: Mapping[nn.Parameter, torch.Tensor],
+    optimizer: str,
+) -> Owned:
     """Sum parameters, gradients and the optimiser's state by part.
 
     A parameter belongs to the module that uses it first, else to its holder.
@@ -30,8 +38,8 @@ def owned_byte(network: nn.Module, recorder: StepRecorder, parts: Parts, optimiz
     for name, parameter in network.named_parameters():
         part = parts[recorder.users.get(storage_key(parameter), modules[name.rpartition(".")[0]])]
         owned[part]["parameter_byte"] += stored_byte([parameter], recorder.shares)
-        if parameter.grad is not None:
-            gradient_byte = stored_byte(tensors_in([parameter.grad]))
+        if parameter in gradients:
+            gradient_byte = stored_byte(tensors_in([gradients[parameter]]))
             owned[part]["gradient_byte"] += gradient_byte
             owned[part]["state_byte"] += adam_byte([parameter]) if optimizer == ADAM else gradient_byte
     return owned

@@ -3,9 +3,6 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-SGD, ADAM = "sgd", "adam"
-OPTIMIZERS = (SGD, ADAM)
-
 
 @dataclass(frozen=True)
 class BlockMemory:

@@ -6,7 +6,7 @@ import json
 import secrets
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
@@ -18,17 +18,18 @@ from measure.counting.count import count_call, identity
 from measure.domain.cell import Cell
 from measure.domain.energy import RoundEnergy
 from measure.domain.latency import summarise_cell, without_launches
-from measure.domain.models import OWN, Model
+from measure.domain.models import OWN
 from measure.domain.records import OperatorTime, Profile, RoofMeasurement, Run
 from measure.domain.roofs import Roof, machine_roof
-from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, PRECISIONS, shape_name, stored_as
+from measure.domain.variants import OPTIMIZERS
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISIONS, shape_name, stored_as
 from measure.domain.workload_records import WORKLOAD, Layer, Workload
 from measure.errors import UserError, as_called, one_line, text_of
 from measure.machine import devices, settings
 from measure.machine.checks import warning_of_use
 from measure.machine.device import Device
 from measure.machine.environment import current
-from measure.models.call import Call, copy_to_meta, held_tensors, refuse_hidden, torch_dtype
+from measure.models.call import Call, copy_to_meta
 from measure.roofs import roofs
 from measure.run import plan, runner
 from measure.run.estimate import MemoryFit
@@ -41,9 +42,11 @@ from measure.timing.calls import without_gradients
 from measure.timing.sampling import ROUND_SAMPLING, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
+from measure.verbs.at_hand import call_at_hand, description
 from measure.verbs.flags import Verbs, add_formats, add_place, add_verb, check_writable, parse_batch_size, parse_time
 from measure.verbs.listing import read_earlier
 from measure.verbs.run_flags import make_sampling, resolve_request_of_one, with_defaults
+from measure.verbs.step_memory import answer_memory
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 from roofwright.command_line import data_flag
 
@@ -65,6 +68,9 @@ def add_verbs(verbs: Verbs) -> None:
     add("--device", default="auto", metavar="DEVICE", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)")
     add_place(flags)
     add("--layers", action="store_true", help="list the layers, with FLOP, bytes, bound and time")
+    text = "the memory of a training step by block and operator, over time and with checkpoints; nothing is run"
+    add("--memory", action="store_true", help=text)
+    add("--optimizer", choices=OPTIMIZERS, metavar="O", help="of --memory: sgd (with momentum) or adam (default: sgd)")
     add_formats(flags, {"--json": "print JSON (docs/json.md)", "--markdown": "print Markdown"})
     text = "give a call up that takes longer than this (default: %(default)s)"
     add("--call-limit", type=parse_time, default="60s", metavar="TIME", help=text)
@@ -76,10 +82,16 @@ def main(flags: argparse.Namespace) -> int:
     for the roof, a round of each cell, and a profile of the first. A model of yours is measured anew after a change of
     its code, in the place of its earlier rows, and shown before and after.
     """
+    if flags.optimizer and not flags.memory:
+        raise UserError("--optimizer: is of a training step; add --memory")
+    if flags.layers and flags.memory:
+        raise UserError("--layers: --memory lists blocks instead; leave one of the two out")
     device, threads = devices.find(flags.device), parse_threads(flags.threads)
     stop_as_by_ctrl_c()  # before an own model has a process
     request, sampling = make_request(flags)
     environment = current(device, threads)
+    if flags.memory:
+        return answer_memory(flags, request, device.kind, environment)
     request.check_device(environment)
     folder = machine_folder(flags.data, flags.machine, environment)
     cache = RunCache(Workloads(flags.data), folder, environment, secrets.randbelow(10**6))
@@ -201,28 +213,9 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     """
     import torch
 
-    if not isinstance(network, torch.nn.Module):
-        given = repr(network) if isinstance(network, str) else f"a {type(network).__name__}"
-        raise ValueError(
-            f"network: {given} is not a torch.nn.Module; build one, such as torchvision.models.resnet18(), or use "
-            f"{as_called('measure model NAME')}"
-        )
-    positional = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    call = Call(network, (), dict(inputs)) if isinstance(inputs, Mapping) else Call(network, positional)
-    tensors = held_tensors((call.inputs, call.keywords))
-    if not tensors:
-        raise ValueError("inputs hold no tensor; give a tensor, a tuple of arguments or a dictionary of keywords")
-    values = list(network.parameters()) or [tensor for tensor in tensors if tensor.is_floating_point()]
-    types = {each.dtype.to_real() for each in values} or {torch.float32}  # complex numbers are two real ones
-    precision = next((each for each in PRECISION_BYTE if torch_dtype(each) in types), None)
-    if precision is None:
-        precisions = ", ".join(PRECISION_BYTE)
-        raise ValueError(f"the network's parameters are none of {precisions}; convert it, or count it alone")
-    first = tensors[0]
-    kind, batch = first.device.type, first.shape[0] if first.ndim else 1
-    device = devices.find(f"{kind}:{first.device.index or 0}" if kind == "cuda" else kind)
-    named = Model(name or type(network).__name__, OWN, OWN, tuple(first.shape[1:]) or (1,))
-    refuse_hidden(network)
+    call, precision = call_at_hand(network, inputs)
+    named, batch, where = description(call, name)
+    device = devices.find(where)
 
     def copied() -> Call:
         return Call(copy.deepcopy(network), call.inputs, call.keywords)
