@@ -13,13 +13,15 @@ from measure.errors import UserError, in_short, unknown
 from measure.planning.counted import CountedNetwork, of_memory
 from measure.planning.decoders import TrainedDecoder
 from measure.planning.fabric import Fabric
-from measure.planning.inference import SIZES, serving_plans
+from measure.planning.inference import SIZES, ServingCollective, serving_plans
 from measure.planning.layout import FLAGS
+from measure.planning.likely import LikelyCalls, likely_calls
 from measure.planning.limits import limits
 from measure.planning.search import best_plans
 from measure.planning.states import ADAM, OPTIMIZERS, STAGES, state_bytes
-from measure.planning.training import RECOMPUTATIONS, Accelerator, TrainingSetup
+from measure.planning.training import RECOMPUTATIONS, Accelerator, PlannedCollective, TrainingSetup
 from measure.planning.work import TrainedNetwork
+from measure.predicting.collectives import CollectivePredictor
 from measure.predicting.kernels import ServedChip, served_chips
 from measure.predicting.links import Link, link_of
 from measure.serving import configuration
@@ -118,16 +120,17 @@ def _train(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip,
     setup = TrainingSetup(network, accelerator, fabric, states, flags.batch)
     fixed = _fixed(flags, FLAGS)
     plans = best_plans(setup, flags.gpus, fixed, flags.micro_batch, flags.recompute)
-    most = limits(setup)
+    most, likely = limits(setup), _likely(flags.data, chip, plans[0].collectives)
     if flags.json:
         head = _head(flags, network.name, chip, link, fabric)
         head |= {"parameters": network.parameters, "context_tokens": network.tokens, "precision": precision}
         head |= {"optimizer": flags.optimizer or ADAM, "parameter_byte": asdict(states) | {"total": states.total}}
         rows = [asdict(plan) | {"fits": plan.fits, "sent_byte": plan.sent_byte} for plan in plans]
-        print(json.dumps(head | {"plans": rows, "limits": [asdict(each) for each in most]}, indent=2, allow_nan=False))
+        head |= {"plans": rows, "likely": [*map(asdict, likely)], "limits": [*map(asdict, most)]}
+        print(json.dumps(head, indent=2, allow_nan=False))
         return 0
     heading = Heading(flags.gpus, chip.name, link, flags.network, fabric.node_gpus, link.node_gpus is None)
-    print("\n".join(training_lines(heading, setup, plans, most, markdown if flags.markdown else aligned)))
+    print("\n".join(training_lines(heading, setup, plans, likely, most, markdown if flags.markdown else aligned)))
     return 0
 
 
@@ -143,13 +146,14 @@ def _serve(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip,
     check_precisions(decoder, chip.name, chip.flop_per_s)
     context = flags.context or CONTEXT
     plans = serving_plans(decoder, chip, fabric, flags.gpus, flags.batch, context, _fixed(flags, SIZES))
+    likely = _likely(flags.data, chip, plans[0].collectives)
     if flags.json:
         head = _head(flags, decoder.name, chip, link, fabric) | {"context_tokens": context}
         rows = [asdict(plan) | {"fits": plan.fits} for plan in plans]
-        print(json.dumps(head | {"plans": rows}, indent=2, allow_nan=False))
+        print(json.dumps(head | {"plans": rows, "likely": [*map(asdict, likely)]}, indent=2, allow_nan=False))
         return 0
     heading = Heading(flags.gpus, chip.name, link, flags.network, fabric.node_gpus, link.node_gpus is None)
-    print("\n".join(serving_lines(heading, decoder, context, plans, markdown if flags.markdown else aligned)))
+    print("\n".join(serving_lines(heading, decoder, context, plans, likely, markdown if flags.markdown else aligned)))
     return 0
 
 
@@ -159,6 +163,12 @@ def _head(flags: argparse.Namespace, name: str, chip: ServedChip, link: Link, fa
         "batch": flags.batch, "link": link.name, "link_byte_per_s": link.byte_per_s, "node_gpus": fabric.node_gpus,
         "network_byte_per_s": flags.network,
     }  # fmt: skip
+
+
+def _likely(
+    data: Path, chip: ServedChip, collectives: Sequence[PlannedCollective | ServingCollective]
+) -> list[LikelyCalls]:
+    return likely_calls(CollectivePredictor.read(data), chip.name, collectives)
 
 
 def _fixed(flags: argparse.Namespace, names: Sequence[str] | dict[str, str]) -> dict[str, int]:

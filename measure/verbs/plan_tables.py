@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from measure.domain.values import latency, percent, plain, si
 from measure.planning.inference import ServingCollective, ServingPlan
+from measure.planning.likely import LikelyCalls
 from measure.planning.limits import GroupLimit
 from measure.planning.search import next_that_fits
 from measure.planning.training import PlannedCollective, TrainingPlan, TrainingSetup
@@ -91,7 +92,7 @@ NUMBERS = (
     "micro-batches", "memory a GPU", "FLOP a GPU", "sent a GPU", "bubble", "least, added", "least, overlapped",
     "MFU at most", "bytes", "weights a GPU", "with the cache", "requests that fit", "sent a step", "step, added",
     "step, overlapped", "tokens/s at most", "prompt, added", "prompt, overlapped", "GPUs", "calls", "message",
-    "least time", "GPUs at most",
+    "least time", "likely time", "90 % interval", "GPUs at most",
 )  # fmt: skip
 
 
@@ -99,13 +100,32 @@ def _table(rows: Sequence[object], columns: dict[str, Callable[..., str]], table
     return table([tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)], NUMBERS)
 
 
+def _collectives(
+    rows: Sequence[PlannedCollective | ServingCollective], likely: Sequence[LikelyCalls], table: Table
+) -> list[str]:
+    """Return the table of collectives, with the likely times of those that were measured."""
+    head, lines = tuple(COLLECTIVES), [tuple(cell(row) for cell in COLLECTIVES.values()) for row in rows]
+    if any(each.likely_s is not None for each in likely):
+        head = (*head, "likely time", "90 % interval")
+        lines = [(*line, *_likely(each)) for line, each in zip(lines, likely, strict=True)]
+    return table([head, *lines], NUMBERS)
+
+
+def _likely(calls: LikelyCalls) -> tuple[str, str]:
+    if calls.likely_s is None:
+        return "", ""
+    ends = [latency(end) for end in (calls.low_s, calls.high_s) if end is not None]
+    return latency(calls.likely_s), " to ".join(ends) or "extrapolated"
+
+
 def _more(count: int) -> list[str]:
     return [f"and {count - SHOWN} more: --json has all"] if count > SHOWN else []
 
 
 def training_lines(
-    heading: Heading, setup: TrainingSetup, plans: Sequence[TrainingPlan], most: Sequence[GroupLimit], table: Table
-) -> list[str]:
+    heading: Heading, setup: TrainingSetup, plans: Sequence[TrainingPlan], likely: Sequence[LikelyCalls],
+    most: Sequence[GroupLimit], table: Table,
+) -> list[str]:  # fmt: skip
     network, states, best = setup.network, setup.states, plans[0]
     inputs = f"{setup.batch:,} {network.inputs}" + (f" of {network.tokens:,} tokens" if network.tokens else "")
     texts = [network.name, f"{si(network.parameters, '').strip()} parameters", f"a training step of {inputs}"]
@@ -115,7 +135,7 @@ def training_lines(
     lines += [*_table(plans[:SHOWN], TRAINING, table), *_more(len(plans)), ""]
     lines += [f"The first plan, {best.layout.text}: what a GPU holds", "", *table(memory, NUMBERS), ""]
     if best.collectives:
-        lines += ["What it sends in a step", "", *_table(best.collectives, COLLECTIVES, table), ""]
+        lines += ["What it sends in a step", "", *_collectives(best.collectives, likely, table), ""]
     lines += ["GPUs before communication takes longer than arithmetic", "", *_table(most, LIMITS, table), ""]
     return [*lines, *_training_notes(heading, setup, best, most)]
 
@@ -162,7 +182,8 @@ def _tokens(setup: TrainingSetup, byte: int) -> float:
 
 
 def _bounds(heading: Heading, is_limited: bool) -> Iterator[str]:
-    yield "Times are least: arithmetic at the datasheet's peak, memory and links at its bandwidth."
+    yield "Least times: arithmetic at the datasheet's peak, memory and links at its bandwidth, collectives by rings."
+    yield "Likely times: those of NCCL's collectives in a node by what was measured, one after the other."
     yield "Plans that fit are sorted by the added time, then the others by memory."
     yield "Memory leaves out CUDA's context and the fragments of the allocator."
     if heading.is_node_unknown:
@@ -174,15 +195,16 @@ def _bounds(heading: Heading, is_limited: bool) -> Iterator[str]:
 
 
 def serving_lines(
-    heading: Heading, decoder: Decoder, context: int, plans: Sequence[ServingPlan], table: Table
-) -> list[str]:
+    heading: Heading, decoder: Decoder, context: int, plans: Sequence[ServingPlan], likely: Sequence[LikelyCalls],
+    table: Table,
+) -> list[str]:  # fmt: skip
     best = plans[0]
     texts = [decoder.name, f"{si(decoder.weight_byte, 'B')} of weights"]
     texts += [f"{best.requests:,} requests of {context:,} tokens", heading.text]
     lines = [", ".join(texts), "", *_table(plans[:SHOWN], SERVING, table), *_more(len(plans)), ""]
     if best.collectives:
         lines += [f"The first plan, {best.text}: what a GPU sends in a step", ""]
-        lines += [*_table(best.collectives, COLLECTIVES, table), ""]
+        lines += [*_collectives(best.collectives, likely, table), ""]
     return [*lines, *_serving_notes(heading, decoder, best)]
 
 
