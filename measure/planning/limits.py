@@ -46,7 +46,8 @@ class GroupLimit:
 
     @property
     def needs_network(self) -> bool:
-        return self.nodes is None and self.within > self.gpus
+        """Whether the node ends before the closed form's value, and nobody named a network."""
+        return self.nodes is None and self.within >= self.gpus + 1
 
 
 def limits(setup: TrainingSetup) -> list[GroupLimit]:

@@ -220,7 +220,7 @@ class _StageTimes:
         """Count FLOP, bytes of memory and collectives.
 
         Each micro-batch reads the weights in both passes, once more to recompute, and adds to the gradients; what it
-        saves is written and read. The optimiser reads gradients and states, and writes states and weights.
+        saves is written and read. The optimiser reads its shard of gradients and states, and writes states and weights.
         """
         setup, is_full, inputs = schedule.setup, schedule.is_full, schedule.micro_batch * schedule.count
         again = stage.blocks_flop if is_full else 0.0
@@ -229,7 +229,8 @@ class _StageTimes:
         passes = 3 if is_full else 2
         pipelined_byte = schedule.count * stage.parameters * (passes * of.weight + 2 * of.gradient)
         pipelined_byte += 2 * inputs * (stage.saved_byte + is_full * stage.input_byte + stage.loss_byte)
-        once_byte = states.byte + states.optimizer_byte
+        updated = states.optimizer_byte / (of.master + of.moments)  # parameters
+        once_byte = updated * (of.weight + of.gradient) + 2 * states.optimizer_byte
         found = tuple(_collectives(schedule, stage, number))
         serial_s = flop / setup.chip.flop_per_s + (pipelined_byte + once_byte) / setup.chip.byte_per_s
         return cls(flop, pipelined_byte, once_byte, found, serial_s + sum(each.least_s for each in found))

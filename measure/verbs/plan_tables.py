@@ -13,6 +13,7 @@ from measure.predicting.links import Link
 from measure.serving.decoder import Decoder, Experts
 from measure.verbs.terminal import Table
 
+OF_NETWORK = "of the network"
 SHOWN = 8  # plans; --json has all
 
 
@@ -79,7 +80,7 @@ LIMITS: dict[str, Callable[[GroupLimit], str]] = {
     "GPUs at most": lambda row: f"{row.gpus:,}" + (" (a node)" if row.needs_network else ""),
     "closed form": lambda row: row.formula,
     "of the link": lambda row: row.numbers,
-    "of the network": lambda row: "" if row.nodes is None else f"{_of_nodes(row.formula)} = {plain(row.nodes)}",
+    OF_NETWORK: lambda row: "" if row.nodes is None else f"{_of_nodes(row.formula)} = {plain(row.nodes)}",
 }
 
 
@@ -118,6 +119,13 @@ def _likely(calls: LikelyCalls) -> tuple[str, str]:
     return latency(calls.likely_s), " to ".join(ends) or "extrapolated"
 
 
+def _limits(most: Sequence[GroupLimit], table: Table) -> list[str]:
+    columns = dict(LIMITS)
+    if all(each.nodes is None for each in most):
+        del columns[OF_NETWORK]
+    return _table(most, columns, table)
+
+
 def _more(count: int) -> list[str]:
     return [f"and {count - SHOWN} more: --json has all"] if count > SHOWN else []
 
@@ -136,7 +144,7 @@ def training_lines(
     lines += [f"The first plan, {best.layout.text}: what a GPU holds", "", *table(memory, NUMBERS), ""]
     if best.collectives:
         lines += ["What it sends in a step", "", *_collectives(best.collectives, likely, table), ""]
-    lines += ["GPUs before communication takes longer than arithmetic", "", *_table(most, LIMITS, table), ""]
+    lines += ["GPUs before communication takes longer than arithmetic", "", *_limits(most, table), ""]
     return [*lines, *_training_notes(heading, setup, best, most)]
 
 

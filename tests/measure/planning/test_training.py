@@ -1,5 +1,7 @@
 """A training step of Llama-3.1-70B on H100 GPUs, and of small ones, by hand arithmetic."""
 
+from dataclasses import replace
+
 import pytest
 
 from measure.planning.decoders import TrainedDecoder
@@ -129,6 +131,25 @@ def test_the_limits_of_communication():
     stream = 4096 * 8192 * 2 * (483 + 322)
     assert of_tensor.within == pytest.approx(1 + 3 * stage.forward_flop * 450e9 / (stream * 989e12))
     assert limits(large(batch=8))[2].within == pytest.approx(of_tensor.within)
+
+
+def test_a_limit_needs_a_network_only_beyond_its_node():
+    setup = large(batch=64)
+    alone = replace(setup, fabric=Fabric(450e9, 8))
+    assert [each.gpus for each in limits(alone)] == [8, 8, 8]
+    assert all(each.needs_network for each in limits(alone))
+    assert not any(each.needs_network for each in limits(setup))
+    # A hundredth of the link: 184, 123 and 16 of above become 2.8, 2.2 and 1.1
+    slow = limits(replace(setup, fabric=Fabric(4.5e9, 8)))
+    assert [each.gpus for each in slow] == [2, 2, 1]
+    assert not any(each.needs_network for each in slow)
+
+
+def test_the_optimiser_moves_its_shard():
+    setup = large(batch=64)
+    # Reading gradients, the optimiser's weights and two moments, writing these and the weights: 2 + 12 + 12 + 2 bytes
+    whole, sharded = (plan_step(setup, Layout(64, zero), 1) for zero in (0, 1))
+    assert whole.moved_byte - sharded.moved_byte == pytest.approx(28 * PARAMETERS * 63 / 64)
 
 
 def tiny(experts=4):

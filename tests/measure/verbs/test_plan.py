@@ -32,7 +32,8 @@ def planned(capsys, *words, model=LLAMA):
 def documented(phase):
     """The words in backquotes of the section of docs/json.md about plans of a phase."""
     text = (ROOT / "docs" / "json.md").read_text("utf-8")
-    section = text.partition(f"`python -m measure plan NAME{phase} --json`")[2].partition("\n## ")[0]
+    title = f"`python -m measure plan NAME --chip CHIP --gpus 8 --batch 64{phase} --json`"
+    section = text.partition(title)[2].partition("\n## ")[0]
     return set(re.findall(r"`(\w+)`", section))
 
 
