@@ -66,12 +66,12 @@ class Chip:
     node_gpus: Annotated[int | None, Column("the most GPUs that `link` joins", NUMBER, least=2, most=10_000)] = None
 
     def problem(self) -> tuple[str, str]:
-        """Return a column and its problem, or two empty texts: a sparse peak below the dense one, or half a link."""
+        """Return a column and its problem, or two empty texts: a sparse peak below the dense, or a nameless link."""
         named, sparse = f"{quote(self.chip)} at {self.precision}", self.sparse_peak_flop_per_s
         if sparse is not None and sparse < self.peak_flop_per_s:
             return "sparse_peak_flop_per_s", f"the sparse peak is below the dense one of {named}"
-        if bool(self.link) != (self.link_byte_per_s is not None):
-            return "link_byte_per_s", f"{named} has a link without a rate, or a rate without the link's name"
+        if self.link_byte_per_s is not None and not self.link:
+            return "link", f"the rate of a link without its name, of {named}"
         return "", ""
 
 

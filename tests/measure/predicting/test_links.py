@@ -49,9 +49,12 @@ def test_a_chip_of_ones_own_may_have_a_link_or_none(tmp_path):
 
 def test_a_link_has_a_name_and_a_rate_and_is_the_chips(tmp_path):
     own, other = (CHIP.format(precision=precision) for precision in ("fp32", "fp16"))
-    for link in (",,4.5e11,8", ",NVLink 4,,8"):
-        with pytest.raises(UserError, match="line 2, column link_byte_per_s: 'Example Chip 9' at fp32 has a link with"):
-            link_of(with_rows(tmp_path, HEADER, own + link), "Example Chip 9")
+    with pytest.raises(
+        UserError, match="line 2, column link: the rate of a link without its name, of 'Example Chip 9'"
+    ):
+        link_of(with_rows(tmp_path, HEADER, f"{own},,4.5e11,8"), "Example Chip 9")
+    with pytest.raises(UserError, match="no link of 'Example Chip 9'"):
+        link_of(with_rows(tmp_path, HEADER, f"{own},NVLink 4,,8"), "Example Chip 9")
     with_rows(tmp_path, HEADER, f"{own},NVLink 4,4.5e11,8", f"{other},NVLink 4,4.5e11,")
     with pytest.raises(UserError, match=r"the rows of 'Example Chip 9' .* have several links"):
         link_of(tmp_path, "EC9")
