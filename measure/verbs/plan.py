@@ -23,7 +23,7 @@ from measure.planning.training import RECOMPUTATIONS, Accelerator, PlannedCollec
 from measure.planning.work import TrainedNetwork
 from measure.predicting.collectives import CollectivePredictor
 from measure.predicting.kernels import ServedChip, served_chips
-from measure.predicting.links import Link, link_of
+from measure.predicting.links import Link
 from measure.serving import configuration
 from measure.serving.decoder import Decoder
 from measure.serving.plan import check_precisions
@@ -92,7 +92,7 @@ def main(flags: argparse.Namespace) -> int:
     (docs/plans.md). With --inference, plan a server. Needs no GPU, no weights and no network.
     """
     chip = _chip(flags.data, flags.chip)
-    link = link_of(flags.data, chip.name)
+    link = chip.known_link
     fabric = Fabric(link.byte_per_s, link.node_gpus or USUAL_NODE, flags.network)
     decoder = _decoder(flags.model)
     if flags.inference:

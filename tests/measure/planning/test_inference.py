@@ -6,10 +6,12 @@ from measure.errors import UserError
 from measure.planning.fabric import Fabric
 from measure.planning.inference import serving_plans
 from measure.predicting.kernels import ServedChip
+from measure.predicting.links import Link
 from measure.serving import configuration
 
 RATES = {"bf16": 989e12, "fp16": 989e12}
-H100 = ServedChip("NVIDIA H100 SXM", RATES, 3.35e12, 80e9, 700, "NVIDIA, HBM, fp8")
+LINK = Link(450e9, 8, "NVLink 4")
+H100 = ServedChip("NVIDIA H100 SXM", RATES, 3.35e12, 80e9, 700, "NVIDIA, HBM, fp8", "NVIDIA", LINK)
 
 
 def plans(gpus=4, requests=8, context=4096, **fixed):

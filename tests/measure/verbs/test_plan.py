@@ -7,6 +7,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure import __main__ as command
+from measure.predicting.collectives import predict_collective
 
 LLAMA = "hf:Meta-Llama-3.1-8B"
 TRAIN = "--chip", "NVIDIA H100 SXM", "--gpus", "8", "--batch", "64"
@@ -106,6 +107,7 @@ def test_a_server(capsys):
     assert printed.out.rstrip().endswith("is measure predict with --gpus.")
 
 
+@pytest.mark.slow
 def test_any_network_is_counted_block_by_block(capsys):
     found = planned(capsys, "--chip", "NVIDIA H100 SXM", "--gpus", "2", "--batch", "8", model="resnet18")
     assert {(row["layout"]["data"], row["layout"]["pipeline"]) for row in found["plans"]} == {(2, 1), (1, 2)}
@@ -146,3 +148,21 @@ def test_other_networks_have_other_limits(capsys, model, words, sentence):
     code, printed = plan(capsys, *TRAIN, *words, model=model)
     assert code == 2
     assert sentence in printed.err
+
+
+def test_the_likely_time_is_that_of_all_calls(capsys):
+    found = planned(capsys, *TRAIN, "--dp", "2", "--zero", "1", "--tp", "4", "--recompute", "none")
+    for planned_calls, likely in zip(found["plans"][0]["collectives"], found["likely"], strict=True):
+        sizes = planned_calls["kind"], planned_calls["message_byte"], planned_calls["gpus"], "NVIDIA H100 SXM"
+        one = predict_collective(*sizes, ROOT / "data")
+        assert likely["likely_s"] == pytest.approx(planned_calls["calls"] * one.likely_s)
+        assert likely["likely_s"] >= planned_calls["least_s"]
+
+
+def test_one_gpu_needs_no_collective(capsys):
+    found = planned(capsys, "--chip", "NVIDIA H100 SXM", "--gpus", "1", "--batch", "8")
+    (row,) = found["plans"]
+    assert row["collectives"] == found["likely"] == []
+    code, printed = plan(capsys, "--chip", "NVIDIA H100 SXM", "--gpus", "1", "--batch", "8")
+    assert code == 0
+    assert "one GPU" in printed.out
