@@ -41,7 +41,7 @@ from roofwright.__main__ import main as roofwright
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 DOCUMENTS += [ROOT / "report/chapters/machine/machine.qmd", ROOT / "notebooks/colab.ipynb"]
 PROGRAMS = ("python", "roofwright", "make", "pip", "quarto", "ncu", "git")
-SLOW = re.compile(r"python -m measure (predict .*|--models (examples|mine|hf).*)")
+SLOW = re.compile(r"python -m measure (predict .*|plan .*|--models (examples|mine|hf).*)")
 
 BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -125,7 +125,7 @@ def plan_it(_, words):
     assert not Path("DIR").exists()
 
 
-RUN = ("add-machine", "compare", "import-trace", "pack", "predict", "share", "show", "trace")
+RUN = ("add-machine", "compare", "import-trace", "pack", "plan", "predict", "share", "show", "trace")
 
 
 def run_it(beginning, words):

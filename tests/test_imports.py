@@ -30,7 +30,7 @@ SHARED = (
 
 ORDER = (
     "errors, domain, cache, serving, machine, models, counting, published, timing, roofs, traces, profiling, "
-    "predicting, run, verbs"
+    "predicting, planning, run, verbs"
 )
 """The rooms of ``measure``: each imports only from rooms on its left. The package itself and ``__main__`` come last."""
 

@@ -212,7 +212,7 @@ def _llama(settings: Settings) -> list[DecoderLayer]:
     vectors = _norms(settings)
     layers = []
     for number in _depth(settings):
-        attention = _attention(settings, window=window if number >= first else None, **more)
+        attention = _attention(settings, window=window if number >= first else None, has_norms=kind == "qwen3", **more)
         norms = vectors + (2 * attention.head_size if kind == "qwen3" else 0)
         layers.append(DecoderLayer((attention,), perceptron, norms))
     return layers
@@ -234,15 +234,16 @@ def _mixtral(settings: Settings) -> list[DecoderLayer]:
 
 def _minimax_m2(settings: Settings) -> list[DecoderLayer]:
     """Queries and keys have norms over all heads together."""
-    vectors = 0
-    if settings("use_qk_norm", default=True):
-        attention = _attention(settings)
-        vectors = (attention.heads + attention.kv_heads) * attention.head_size
-    return [replace(layer, vectors=layer.vectors + vectors) for layer in _mixtral(settings)]
+    layers = _mixtral(settings)
+    if not settings("use_qk_norm", default=True):
+        return layers
+    attention = _attention(settings, has_norms=True, window=settings("sliding_window", default=None))
+    vectors = _norms(settings) + (attention.heads + attention.kv_heads) * attention.head_size
+    return [replace(layer, mixers=(attention,), vectors=vectors) for layer in layers]
 
 
 def _qwen3_moe(settings: Settings) -> list[DecoderLayer]:
-    attention = _attention(settings, has_bias=bool(settings("attention_bias", default=False)))
+    attention = _attention(settings, has_bias=bool(settings("attention_bias", default=False)), has_norms=True)
     vectors = _norms(settings) + 2 * attention.head_size
     dense, every = settings("mlp_only_layers", default=()), settings.count("decoder_sparse_step", default=1)
     layers = []
@@ -264,7 +265,8 @@ def _experts(settings: Settings, **more: Any) -> Experts:
 
 def _qwen3_next(settings: Settings) -> list[DecoderLayer]:
     """Qwen3-Next and Qwen3.5: three gated delta networks, then gated attention; experts with a gated shared one."""
-    attention = _attention(settings, is_gated=True, has_bias=bool(settings("attention_bias", default=False)))
+    has_bias = bool(settings("attention_bias", default=False))
+    attention = _attention(settings, is_gated=True, has_bias=has_bias, has_norms=True)
     heads = settings.count("linear_num_key_heads"), settings.count("linear_num_value_heads")
     sizes = settings.count("linear_key_head_dim"), settings.count("linear_value_head_dim")
     is_single = settings("mamba_ssm_dtype", default="float32") == "float32"
@@ -312,8 +314,9 @@ def _gpt_oss(settings: Settings) -> list[DecoderLayer]:
 
 
 def _glm4_moe(settings: Settings) -> list[DecoderLayer]:
-    attention = _attention(settings, has_bias=bool(settings("attention_bias", default=False)))
-    norms = _norms(settings) + (2 * attention.head_size if settings("use_qk_norm", default=False) else 0)
+    has_norms = bool(settings("use_qk_norm", default=False))
+    attention = _attention(settings, has_bias=bool(settings("attention_bias", default=False)), has_norms=has_norms)
+    norms = _norms(settings) + (2 * attention.head_size if has_norms else 0)
     return [DecoderLayer((attention,), each, norms) for each in _first_dense(settings)]
 
 

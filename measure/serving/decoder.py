@@ -36,7 +36,7 @@ class Weight:
 class GroupedAttention:
     """Attention of grouped queries (Ainslie et al. 2023), over all earlier tokens or the last ``window``.
 
-    ``is_gated``: each output is gated by another product with the input.
+    ``is_gated``: each output is gated by another product with the input. ``has_norms``: of queries and keys.
     """
 
     heads: int
@@ -46,6 +46,7 @@ class GroupedAttention:
     is_gated: bool = False
     has_bias: bool = False
     has_output_bias: bool = False
+    has_norms: bool = False
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
         wide = ((1 + self.is_gated) * self.heads + 2 * self.kv_heads) * self.head_size

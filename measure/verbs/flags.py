@@ -38,6 +38,9 @@ VERBS = {
     "add-published": Verb("imports", "FILE", "check a table of published GPU timings, and add it to the cache"),
     "fit": Verb("upkeep", "", "fit the prediction of latencies to all timed cells, and check it"),
     "predict": Verb("predict", "MODEL", "the least and the likely time of a model on chips that were not measured"),
+    "plan": Verb(
+        "plan", "NAME", "plans of several GPUs: memory, communication, least step time, and how many GPUs pay"
+    ),
     "count-published": Verb("imports", "", "count the models of published timings, at their input sizes"),
     "forget": Verb("upkeep", "MODEL", "remove a model's measurements and counts from the cache"),
     "doctor": Verb("upkeep", "", "find causes of bad measurements on this machine, and say how to fix them"),

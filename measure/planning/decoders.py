@@ -1,0 +1,170 @@
+"""A training step of a decoder: what each GPU of a stage holds, computes, saves and sends, in closed form."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from math import comb
+
+from measure.errors import UserError
+from measure.planning import activations
+from measure.planning.layout import Layout, nearest
+from measure.planning.work import EXPERT, TENSOR, Exchange, StageWork
+from measure.serving import kernels
+from measure.serving.decoder import Decoder, DecoderLayer, Experts, GroupedAttention, LatentAttention, Weight
+from measure.serving.kernels import ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER
+from measure.serving.plan import MOST, Plan, check_context, check_plan, held_layer, stages
+
+EXPERT_WEIGHTS = "experts wide", "experts narrow"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedDecoder:
+    """A decoder that reads sequences of ``tokens``, with activations of ``byte`` each.
+
+    Raises UserError for more tokens than it takes.
+    """
+
+    decoder: Decoder
+    tokens: int
+    byte: int
+    inputs: str = "sequences"
+
+    def __post_init__(self) -> None:
+        check_context(self.decoder, self.tokens)
+
+    @property
+    def name(self) -> str:
+        return self.decoder.name
+
+    @property
+    def depth(self) -> int:
+        return len(self.decoder.layers)
+
+    @cached_property
+    def parameters(self) -> int:
+        return self.decoder.parameters
+
+    def tensor_refusal(self, size: int) -> str | None:
+        """Return why so many GPUs cannot share the matrices, None if they can."""
+        parts = [part for layer in self.decoder.layers for part in layer.parts]
+
+        def is_able(size: int) -> bool:
+            experts = (part for part in parts if isinstance(part, Experts))
+            return all(part.can_divide(size) for part in parts) and all(part.inner % size == 0 for part in experts)
+
+        if is_able(size):
+            return None
+        able = [each for each in range(1, MOST) if is_able(each)]
+        return f"--tp {size} does not divide the heads and matrices of a layer (--tp {nearest(able, size)} does)"
+
+    def expert_refusal(self, size: int, tensor: int) -> str | None:
+        """Return why the experts cannot be spread over so many data groups, None if they can."""
+        if size == 1:
+            return None
+        parts = [part for layer in self.decoder.layers for part in layer.parts if isinstance(part, Experts)]
+        if not parts:
+            return f"--ep {size} spreads experts, and the layers have none"
+        try:
+            check_plan(self.decoder, Plan(tensor, size, size))
+        except UserError:
+            return f"--ep {size} does not divide the {parts[0].count} experts of a layer"
+        return None
+
+    def stages(self, layout: Layout) -> tuple[StageWork, ...]:
+        return self._stages(replace(layout, data=layout.expert, zero=0))  # the same for all data groups
+
+    @cache  # noqa: B019 - a network lives as long as its plans
+    def _stages(self, layout: Layout) -> tuple[StageWork, ...]:
+        found = stages(self.decoder, Plan(pipeline=layout.pipeline))
+        return tuple(self._stage(number, layers, layout) for number, layers in enumerate(found))
+
+    def _stage(self, number: int, layers: tuple[DecoderLayer, ...], layout: Layout) -> StageWork:
+        decoder, tensor = self.decoder, layout.tensor
+        is_first, is_last = number == 0, number == layout.pipeline - 1
+        held = [held_layer(layer, Plan(tensor, layout.expert, layout.expert)) for layer in layers]
+        weights = [self._parameters(layer) for layer in held]
+        dense, experts = (sum(each[place] for each in weights) for place in (0, 1))
+        table = decoder.hidden * -(-decoder.vocabulary // tensor)
+        tables = (is_first + is_last) - (decoder.is_tied and is_first and is_last)
+        root = tables * table + is_last * decoder.vectors
+        scores = [self._attention_flop(layer) for layer in held]
+        blocks_flop = sum(2.0 * self.tokens * self._multiplied(layer) for layer in held) + sum(scores)
+        share = self.tokens / tensor
+        saved = [share * activations.layer_byte(decoder, layer, self.byte) for layer in layers]
+        inputs = share * decoder.hidden * self.byte
+        head_byte = share * activations.head_byte(decoder, self.byte)
+        loss_byte = share * activations.loss_byte(decoder.vocabulary, self.byte)
+        return StageWork(
+            dense + root, experts, max(sum(each) for each in weights), root,
+            blocks_flop + is_last * 2.0 * self.tokens * table, sum(scores), blocks_flop,
+            sum(saved) + is_last * head_byte, len(layers) * inputs + is_last * head_byte, max(saved),
+            is_last * loss_byte, 0.0 if is_last else inputs,
+            tuple(self._exchanges(layers, layout, is_first, is_last)),
+        )  # fmt: skip
+
+    def _parameters(self, layer: DecoderLayer) -> tuple[float, float]:
+        """Return the parameters of a held layer: those of all data groups, and those of experts."""
+        shared, experts = float(layer.vectors), 0.0
+        for weight in self._weights(layer):
+            count = weight.count + weight.copies * weight.bias
+            if weight.name in EXPERT_WEIGHTS:
+                experts += count
+            else:
+                shared += count
+        return shared, experts
+
+    def _weights(self, layer: DecoderLayer) -> Iterator[Weight]:
+        for part in layer.parts:
+            yield from part.weights(self.decoder.hidden)
+
+    def _multiplied(self, layer: DecoderLayer) -> int:
+        """Return the weights that a token meets on the GPUs that hold parts of its layer; experts are evenly busy."""
+        return sum(weight.active * weight.k * weight.n for weight in self._weights(layer))
+
+    def _attention_flop(self, layer: DecoderLayer) -> float:
+        """Return the FLOP of scores and sums of a sequence; a mask hides later tokens."""
+        flop, cache = 0.0, self.decoder.base
+        for mixer in layer.mixers:
+            if isinstance(mixer, GroupedAttention):
+                heads, size = (mixer.heads, mixer.kv_heads), mixer.head_size
+                flop += kernels.attention(1, self.tokens, 0, *heads, size, cache, mixer.window).flop
+            elif isinstance(mixer, LatentAttention):
+                numbers = mixer.rank, mixer.rotary, mixer.plain, mixer.value
+                work = kernels.latent_attention(1, self.tokens, 0, mixer.heads, *numbers, cache, is_absorbed=False)
+                flop += work.flop
+        return flop
+
+    def _exchanges(
+        self, layers: tuple[DecoderLayer, ...], layout: Layout, is_first: bool, is_last: bool
+    ) -> Iterator[Exchange]:
+        """Yield the collectives of a sequence within the groups of tensor and expert parallelism.
+
+        With sequence parallelism, the tokens of a product's input are gathered, and its results scattered as they are
+        added. The backward pass does the reverse, and gathers each input once more for the gradient of the weights
+        (Korthikanti et al. 2022, section 4.2.2). The embedding's rows and the product with the vocabulary are shared.
+        """
+        stream = self.tokens * self.decoder.hidden * self.byte
+        parts = [part for layer in layers for part in (layer.mixers[0], layer.feed_forward) if part is not None]
+        experts = [part for part in parts if isinstance(part, Experts)]
+        if layout.expert > 1 and experts:
+            part = experts[0]
+            elsewhere = comb(part.count - part.count // layout.expert, part.active) / comb(part.count, part.active)
+            reached = layout.expert * (1 - elsewhere)  # the groups that have one of a token's experts
+            message, calls = stream / layout.tensor * reached, 2 * len(experts)
+            yield Exchange(ALL_TO_ALL, "tokens of experts", EXPERT, message, calls, calls, calls)
+        if layout.tensor == 1:
+            return
+        routed = experts if layout.expert > 1 else []
+        plain = len(parts) - len(routed)
+        yield from self._tensor_exchanges("inputs of products", plain, is_last, is_first, stream)
+        if routed:
+            yield from self._tensor_exchanges("inputs of experts", len(routed), False, False, routed[0].active * stream)
+
+    def _tensor_exchanges(
+        self, name: str, pairs: int, has_head: bool, has_embedding: bool, message: float
+    ) -> Iterator[Exchange]:
+        """Yield what so many pairs of products exchange, and the head and the embedding if they are there."""
+        gathered = pairs + has_head
+        yield Exchange(ALL_GATHER, name, TENSOR, message, gathered, gathered + pairs + has_embedding, pairs)
+        results = name.replace("inputs", "results")
+        yield Exchange(REDUCE_SCATTER, results, TENSOR, message, pairs + has_embedding, gathered, pairs)

@@ -1,0 +1,200 @@
+"""A served decoder on several GPUs: memory, requests that fit, and the least times of a prompt and of a step."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from measure.errors import UserError
+from measure.planning.fabric import Fabric
+from measure.planning.layout import divisors
+from measure.planning.training import ARITHMETIC, COMMUNICATION, MEMORY
+from measure.predicting.kernels import ServedChip
+from measure.serving.decoder import Decoder, Experts
+from measure.serving.kernels import SEND
+from measure.serving.plan import Plan, check_context, check_plan, memories
+from measure.serving.step import COLLECTIVE, Operation, Step, decode, prefill
+
+SIZES = {"dp": "data", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
+
+
+@dataclass(frozen=True)
+class LeastTimes:
+    """The least times (s) of a step's arithmetic, memory and communication, and the bytes that a GPU of each stage
+    sends, added. A token passes all stages. Overlapped, each stage takes its longest part.
+    """
+
+    arithmetic_s: float
+    memory_s: float
+    communication_s: float
+    overlapped_s: float
+    sent_byte: float
+
+    @property
+    def serial_s(self) -> float:
+        return self.arithmetic_s + self.memory_s + self.communication_s
+
+    @property
+    def bound(self) -> str:
+        parts = {ARITHMETIC: self.arithmetic_s, MEMORY: self.memory_s, COMMUNICATION: self.communication_s}
+        return max(parts, key=lambda name: parts[name])
+
+
+@dataclass(frozen=True)
+class ServingCollective:
+    """The calls of one collective in a step of decode, on a GPU of one stage."""
+
+    kind: str
+    name: str
+    stage: int
+    gpus: int
+    calls: int
+    message_byte: float
+    sent_byte: float
+    is_between: bool
+    least_s: float
+
+
+@dataclass(frozen=True)
+class ServingPlan:
+    """How GPUs serve a decoder with ``requests`` at once, in all data groups together.
+
+    ``held_byte`` is what the fullest GPU holds: weights, and the cache of its group's requests.
+    """
+
+    plan: Plan
+    requests: int
+    weight_byte: float
+    request_byte: float
+    held_byte: float
+    memory_byte: float | None
+    most_requests: int | None
+    decode: LeastTimes
+    prefill: LeastTimes
+    collectives: tuple[ServingCollective, ...]
+
+    @property
+    def fits(self) -> bool | None:
+        return None if self.memory_byte is None else self.held_byte <= self.memory_byte
+
+    @property
+    def text(self) -> str:
+        sizes = {flag: getattr(self.plan, name) for flag, name in SIZES.items()}
+        return " ".join(f"{flag} {size}" for flag, size in sizes.items() if size > 1) or "one GPU"
+
+    @property
+    def rank(self) -> tuple[bool, float, float]:
+        """The order of plans: those that fit by the least time of a step, then of a prompt; the others by memory."""
+        if self.fits is False:
+            return True, self.held_byte, self.decode.serial_s
+        return False, self.decode.serial_s, self.prefill.serial_s
+
+
+def serving_plans(
+    decoder: Decoder, chip: ServedChip, fabric: Fabric, gpus: int, requests: int, context: int, fixed: dict[str, int]
+) -> list[ServingPlan]:
+    """Return the plans of so many GPUs with the ``fixed`` sizes, by the names of ``SIZES``, the best first.
+
+    Raises UserError if there is none; it names the nearest that works.
+    """
+    check_context(decoder, context + 1)
+    sizes = {SIZES[flag]: size for flag, size in fixed.items()}
+    most = fabric.node_gpus if fabric.network_byte_per_s is None else gpus
+    able = [plan for plan in _plans(decoder, gpus) if plan.tensor <= most and plan.data <= requests]
+    found = [plan for plan in able if all(getattr(plan, name) == size for name, size in sizes.items())]
+    if not found:
+        raise _refusal(decoder, gpus, requests, sizes, able, most)
+    plans = (_serving_plan(decoder, chip, fabric, plan, requests, context) for plan in found)
+    return sorted(plans, key=lambda each: each.rank)
+
+
+def _plans(decoder: Decoder, gpus: int) -> Iterator[Plan]:
+    has_experts = any(isinstance(layer.feed_forward, Experts) for layer in decoder.layers)
+    for tensor in divisors(gpus):
+        for pipeline in divisors(gpus // tensor):
+            data = gpus // tensor // pipeline
+            for expert in divisors(tensor * data) if has_experts else [1]:
+                plan = Plan(tensor, expert, data, pipeline)
+                try:
+                    check_plan(decoder, plan)
+                except UserError:
+                    continue
+                yield plan
+
+
+def _refusal(
+    decoder: Decoder, gpus: int, requests: int, sizes: dict[str, int], able: list[Plan], most: int
+) -> UserError:
+    asked = Plan(**sizes)
+    check_plan(decoder, asked)  # it names the nearest size
+    reason = f"the sizes make {asked.gpus} GPUs, and --gpus is {gpus}"
+    if asked.tensor > most:
+        reason = f"--tp {asked.tensor} crosses nodes of {most} GPUs, and the links between nodes need --network GB/s"
+    elif asked.data > requests:
+        reason = f"--dp {asked.data} has more groups than --batch {requests} has requests"
+    if not able:
+        return UserError(f"plan of {decoder.name}: {reason}; use another --gpus or a larger --batch")
+
+    def distance(plan: Plan) -> float:
+        return sum(abs(getattr(plan, name) / size - 1) for name, size in sizes.items())
+
+    near = min(able, key=distance)
+    flags = " ".join(
+        f"--{flag} {getattr(near, name)}" for flag, name in SIZES.items() if flag != "ep" or near.expert > 1
+    )
+    return UserError(f"plan of {decoder.name}: {reason}; the nearest that works is {flags}")
+
+
+def _serving_plan(
+    decoder: Decoder, chip: ServedChip, fabric: Fabric, plan: Plan, requests: int, context: int
+) -> ServingPlan:
+    group = -(-requests // plan.data)
+    held = memories(decoder, plan, context)
+    fullest = max(held, key=lambda each: each.weight_byte + group * each.request_byte)
+    most = None
+    if chip.memory_byte is not None:
+        rooms = [max(0.0, chip.memory_byte - each.weight_byte) / each.request_byte for each in held]
+        most = plan.data * int(min(rooms))
+    step = decode(decoder, plan, requests, context)
+    return ServingPlan(
+        plan, requests, fullest.weight_byte, fullest.request_byte,
+        fullest.weight_byte + group * fullest.request_byte, chip.memory_byte, most,
+        _times(step, chip, fabric, plan), _times(prefill(decoder, plan, plan.data, context), chip, fabric, plan),
+        tuple(_collectives(step, fabric, plan)),
+    )  # fmt: skip
+
+
+def _times(step: Step, chip: ServedChip, fabric: Fabric, plan: Plan) -> LeastTimes:
+    spent, overlapped_s, sent_byte = list[tuple[float, float, float]](), 0.0, 0.0
+    for stage in step.stages:
+        arithmetic_s = sum(each.calls * each.work.flop / _rate(chip, each.precision) for each in stage)
+        memory_s = sum(each.calls * each.work.byte for each in stage) / chip.byte_per_s
+        sending = [each for each in stage if each.kind == COLLECTIVE]
+        communication_s = sum(each.calls * _least_s(each, fabric, plan)[0] for each in sending)
+        spent.append((arithmetic_s, memory_s, communication_s))
+        overlapped_s += max(spent[-1])
+        sent_byte += sum(each.calls * each.work.sent_byte for each in sending)
+    arithmetic_s, memory_s, communication_s = map(sum, zip(*spent, strict=True))
+    return LeastTimes(arithmetic_s, memory_s, communication_s, overlapped_s, sent_byte)
+
+
+def _rate(chip: ServedChip, precision: str) -> float:
+    return chip.flop_per_s.get(precision, chip.flop_per_s["bf16"])
+
+
+def _least_s(operation: Operation, fabric: Fabric, plan: Plan) -> tuple[float, bool]:
+    """Return the least time (s) of a call of a collective, and whether it is between nodes."""
+    kind, gpus, stride = operation.name.partition(" ")[0], int(operation.shape["gpus"]), 1
+    if kind == SEND:
+        gpus, stride = plan.pipeline, plan.tensor * plan.data
+    return fabric.least_s(kind, operation.shape["message_byte"], gpus, stride), fabric.crosses(gpus, stride)
+
+
+def _collectives(step: Step, fabric: Fabric, plan: Plan) -> Iterator[ServingCollective]:
+    for number, stage in enumerate(step.stages):
+        for each in stage:
+            if each.kind == COLLECTIVE:
+                kind, _, name = each.name.partition(" of ")
+                least_s, is_between = _least_s(each, fabric, plan)
+                yield ServingCollective(
+                    kind, name, number, int(each.shape["gpus"]), each.calls, each.shape["message_byte"],
+                    each.calls * each.work.sent_byte, is_between, each.calls * least_s,
+                )  # fmt: skip

@@ -1,0 +1,156 @@
+"""How GPUs share a training step: the sizes of a layout, all that a number of GPUs allows, and why others fail."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Protocol
+
+from measure.errors import UserError
+from measure.planning.states import STAGES
+
+FLAGS = {"dp": "data", "zero": "zero", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """``data`` groups have different inputs; ``zero`` is the stage of ZeRO that shards their states.
+
+    Within a group ``tensor`` GPUs share each matrix, ``pipeline`` stages have different layers. ``expert`` of the data
+    groups have different experts. Neighbours share matrices, then come the data groups, then the stages.
+    """
+
+    data: int = 1
+    zero: int = 0
+    tensor: int = 1
+    pipeline: int = 1
+    expert: int = 1
+
+    @property
+    def gpus(self) -> int:
+        return self.data * self.tensor * self.pipeline
+
+    @property
+    def text(self) -> str:
+        """The layout as flags: ``dp 8 zero 3 tp 2``."""
+        parts = {flag: getattr(self, name) for flag, name in FLAGS.items()}
+        if self.zero == 0:
+            del parts["zero"]
+        return " ".join(f"{flag} {size}" for flag, size in parts.items() if size > 1 or flag == "zero") or "one GPU"
+
+    @property
+    def flags(self) -> str:
+        return " ".join(f"--{flag} {getattr(self, name)}" for flag, name in FLAGS.items() if name in self._needed)
+
+    @property
+    def _needed(self) -> set[str]:
+        return {"data", "tensor", "pipeline"} | {name for name in ("zero", "expert") if getattr(self, name) > 1}
+
+
+class Shareable(Protocol):
+    """A network that GPUs can share. ``inputs`` is the word for several of its inputs, ``depth`` counts its blocks."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inputs(self) -> str: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    def tensor_refusal(self, size: int) -> str | None: ...
+
+    def expert_refusal(self, size: int, tensor: int) -> str | None: ...
+
+
+def nearest(sizes: Sequence[int], size: int) -> str:
+    """Return the sizes next to one that does not work, as words."""
+    near = [each for each in sizes if each < size][-1:] + [each for each in sizes if each > size][:1]
+    return " or ".join(map(str, near)) or "none"
+
+
+def divisors(number: int) -> list[int]:
+    return [size for size in range(1, number + 1) if number % size == 0]
+
+
+def layouts(network: Shareable, gpus: int, batch: int, most_tensor: int | None = None) -> Iterator[Layout]:
+    """Yield all layouts of so many GPUs that a network and a global batch allow.
+
+    ``most_tensor`` is the largest group that may share matrices: the GPUs of a node if nobody named a network.
+    """
+    for tensor in divisors(gpus):
+        if tensor_reason(network, tensor, most_tensor):
+            continue
+        for pipeline in divisors(gpus // tensor):
+            data = gpus // tensor // pipeline
+            if pipeline_reason(network, pipeline) or data_reason(network, data, batch):
+                continue
+            for expert in divisors(data):
+                if network.expert_refusal(expert, tensor):
+                    continue
+                for zero in STAGES if data > 1 else (0,):
+                    yield Layout(data, zero, tensor, pipeline, expert)
+
+
+def tensor_reason(network: Shareable, size: int, most: int | None) -> str | None:
+    if reason := network.tensor_refusal(size):
+        return reason
+    if most is not None and size > most:
+        return f"--tp {size} crosses nodes of {most} GPUs, and the links between nodes need --network GB/s"
+    return None
+
+
+def pipeline_reason(network: Shareable, size: int) -> str | None:
+    if size <= network.depth:
+        return None
+    return f"--pp {size} is more stages than {network.name} has blocks ({network.depth})"
+
+
+def data_reason(network: Shareable, size: int, batch: int) -> str | None:
+    if batch < size:
+        return f"--batch {batch} has fewer {network.inputs} than --dp {size} has groups"
+    return f"--dp {size} does not divide --batch {batch}" if batch % size else None
+
+
+def choose(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], most_tensor: int | None) -> list[Layout]:
+    """Return the layouts with the ``fixed`` sizes, by the names of ``FLAGS``.
+
+    Raises UserError, with the reason and the nearest layout that works, if there is none.
+    """
+    able = list(layouts(network, gpus, batch, most_tensor))
+    sizes = {FLAGS[flag]: size for flag, size in fixed.items()}
+    found = [each for each in able if all(getattr(each, name) == size for name, size in sizes.items())]
+    if found:
+        return found
+    reason = _reason(network, gpus, batch, fixed, most_tensor)
+    if not able:
+        others = (each for each in range(gpus, 0, -1) if any(layouts(network, each, batch, most_tensor)))
+        raise UserError(f"plan of {network.name}: {reason}; use --gpus {next(others)}, or --batch {gpus} or a multiple")
+
+    def distance(each: Layout) -> float:
+        return sum(abs(log((1 + getattr(each, name)) / (1 + size))) for name, size in sizes.items())
+
+    raise UserError(f"plan of {network.name}: {reason}; the nearest that works is {min(able, key=distance).flags}")
+
+
+def _reason(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], most_tensor: int | None) -> str:
+    """Return why no layout has the ``fixed`` sizes."""
+    sizes = {flag: fixed.get(flag, 1) for flag in ("dp", "tp", "pp")}
+    checks: list[Callable[[], str | None]] = [
+        lambda: tensor_reason(network, sizes["tp"], most_tensor),
+        lambda: pipeline_reason(network, sizes["pp"]),
+        lambda: data_reason(network, sizes["dp"], batch),
+        lambda: network.expert_refusal(fixed.get("ep", 1), sizes["tp"]),
+    ]
+    for check in checks:
+        if reason := check():
+            return reason
+    product = sizes["dp"] * sizes["tp"] * sizes["pp"]
+    if gpus % product or (product != gpus and {"dp", "tp", "pp"} <= set(fixed)):
+        given = " x ".join(f"--{flag} {size}" for flag, size in sizes.items() if flag in fixed)
+        return f"{given} makes {product} GPUs, {'which do not divide' if gpus % product else 'not'} --gpus {gpus}"
+    if fixed.get("zero"):
+        return f"--zero {fixed['zero']} shards the states of data groups, and there is one"
+    if fixed.get("ep", 1) > 1:
+        return f"--ep {fixed['ep']} does not divide the data groups"
+    return f"{gpus} GPUs cannot share a batch of {batch} {network.inputs} and {network.depth} blocks"

@@ -1,0 +1,55 @@
+"""Plans of a server by hand: weights over bandwidth, and the nearest plan that works."""
+
+import pytest
+
+from measure.errors import UserError
+from measure.planning.fabric import Fabric
+from measure.planning.inference import serving_plans
+from measure.predicting.kernels import ServedChip
+from measure.predicting.links import Link
+from measure.serving import configuration
+
+RATES = {"bf16": 989e12, "fp16": 989e12}
+LINK = Link(450e9, 8, "NVLink 4")
+H100 = ServedChip("NVIDIA H100 SXM", RATES, 3.35e12, 80e9, 700, "NVIDIA, HBM, fp8", "NVIDIA", LINK)
+
+
+def plans(gpus=4, requests=8, context=4096, **fixed):
+    decoder = configuration.find("Meta-Llama-3.1-70B")
+    return serving_plans(decoder, H100, Fabric(450e9, 8), gpus, requests, context, fixed)
+
+
+def test_four_gpus_that_share_matrices():
+    best = plans()[0]
+    assert best.text == "tp 4"
+    assert best.weight_byte == pytest.approx(141e9 / 4, rel=0.01)
+    # A token of one request: 80 layers, keys and values of 8 heads of 128 numbers at 2 B, a quarter of them here
+    assert best.request_byte == 4096 * 80 * 2 * 8 * 128 * 2 / 4
+    assert best.most_requests == int((80e9 - best.weight_byte) / best.request_byte)
+    # A step reads the weights but the embedding, and the cache of 8 requests
+    read = best.weight_byte - 128256 * 8192 * 2 / 4 + 8 * best.request_byte
+    assert best.decode.memory_s == pytest.approx(read / 3.35e12, rel=0.01)
+    assert best.decode.bound == "memory"
+    # Two all-reduces in each of 80 layers, one after the embedding: 8 requests x 8,192 numbers, 2 x 3 / 4 of them sent
+    sums = [each for each in best.collectives if each.kind == "all_reduce"]
+    assert sum(each.sent_byte for each in sums) == 161 * 8 * 8192 * 2 * 1.5
+
+
+def test_plans_that_fit_come_first_and_the_others_by_memory():
+    found = plans(gpus=2, requests=2)
+    assert [plan.fits for plan in found] == sorted((plan.fits for plan in found), reverse=True)
+    assert found[-1].text == "dp 2"  # two copies of 141 GB
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sentence"),
+    [
+        ({"tp": 3}, "tensor=3 does not divide the heads and matrices of a layer; use tensor=2 or tensor=4"),
+        ({"tp": 4, "dp": 3}, "the sizes make 12 GPUs, and --gpus is 4; the nearest that works is --dp 1 --tp 4 --pp 1"),
+        ({"dp": 4, "requests": 2}, "--dp 4 has more groups than --batch 2 has requests; .* --dp 2"),
+        ({"tp": 16, "gpus": 16}, "--tp 16 crosses nodes of 8 GPUs, .* --network GB/s; .* --dp 2 --tp 8 --pp 1"),
+    ],
+)
+def test_a_wrong_plan_gets_the_nearest_that_works(sizes, sentence):
+    with pytest.raises(UserError, match=sentence):
+        plans(**sizes)
