@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from measure.counting.blocks import Part
+from measure.counting.blocks import StepPart
 from measure.counting.step_trace import Ints, StepTrace, alive_between
 
 Segments = Sequence[tuple[int, int]]  # the first and the last block of each
@@ -26,7 +26,7 @@ STEPS = 100  # the recomputed FLOP of a plan are bounded in this many steps of a
 CLOSE = 1e-3  # the search for the least peak ends this close to it
 
 
-class Replay(NamedTuple):
+class CheckpointedStep(NamedTuple):
     """The bytes alive at each operator of a step under a plan, and the peak while each segment runs again."""
 
     alive: Ints
@@ -57,7 +57,7 @@ class Chain:
     ``backward_stops`` those in the backward pass.
     """
 
-    def __init__(self, trace: StepTrace, blocks: Sequence[Part], flop: Sequence[int]) -> None:
+    def __init__(self, trace: StepTrace, blocks: Sequence[StepPart], flop: Sequence[int]) -> None:
         self.trace, self.blocks, self.flop = trace, blocks, flop
         forward = [trace.times_of(block, is_backward=False) for block in blocks]
         backward = [trace.times_of(block, is_backward=True) for block in blocks]
@@ -73,7 +73,7 @@ class Chain:
         backward = zip(self.backward_stops[1:], self.backward_starts, strict=False)
         return len(self.blocks) >= 2 and all(stop <= start for stop, start in (*forward, *backward))
 
-    def replay(self, segments: Segments) -> Replay:
+    def replay(self, segments: Segments) -> CheckpointedStep:
         """Replay the step with these segments under a checkpoint each."""
         trace = self.trace
         segment_at = np.full(trace.end + 1, -1)
@@ -107,7 +107,7 @@ class Chain:
             is_new = (trace.birth == time) | ((restart == time) & (restart < trace.death))
             before = alive[time] - trace.byte[is_new].sum()
             peaks.append(int(before) + self._work_byte(start, self.stops[last]))
-        return Replay(alive, peaks)
+        return CheckpointedStep(alive, peaks)
 
     def _work_byte(self, start: int, stop: int) -> int:
         """Return the peak of the storages that operators from ``start`` make until the last tensor is kept."""

@@ -289,6 +289,13 @@ def taken_apart(served: Served) -> pd.DataFrame:
     return compact(rows)
 
 
+@cache
+def explained(served: Served) -> pd.DataFrame:
+    """Return the servers whose bound is known and below the measured time."""
+    rows = taken_apart(served)
+    return rows[(rows.left_out == "") & ~rows.is_beaten].astype({"batch": float})
+
+
 COLUMNS = [*(f"{part}_s" for part in PARTS), "plan_gpus", "left_out"]
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from measure.domain.statistics import FEWEST_MODELS
 from report.chapters.several import timed
-from report.chapters.tokens.timed import EXAMPLE as EXAMPLE_MODEL
 from report.facts import Facts, missing, sourced
 from report.paper import ALONE, BASE_PRECISION, Paper
 from report.paper.chips import short_name
@@ -20,7 +19,7 @@ EXAMPLE, NODES = (
 BATCH = 4_000_000  # tokens of a training step, as Llama 3 began with (Grattafiori et al. 2024)
 FORWARD, BACKWARD = 2, 4  # FLOP of a parameter and a token
 GRADIENT = 2  # bytes of a gradient in bf16, as of any number
-REQUESTS = 16  # of the second problem
+SERVED, REQUESTS = "meta-llama/Llama-3.1-70B", 16  # of the second problem
 NETWORK = "resnet50"
 
 
@@ -115,7 +114,7 @@ def of(paper: Paper) -> SeveralGpus:
         sourced(_data(paper), Source(CHIPS, EXAMPLE)),
         sourced(_served(paper), Source("published/servers.csv", "aggregated, several GPUs")),
         sourced(_ranks(paper), Source("traces/*/collectives.csv", "several ranks")),
-        sourced(_problems(paper), Source("published/configurations", EXAMPLE_MODEL)),
+        sourced(_problems(paper), Source("published/configurations", SERVED)),
     )
 
 
@@ -192,7 +191,7 @@ def _ranks(paper: Paper) -> WaitingRanks:
 
 
 def _problems(paper: Paper) -> LinkProblems:
-    decoder = decoder_of(EXAMPLE_MODEL, "bf16")
+    decoder = decoder_of(SERVED, "bf16")
     if decoder is None or timed.reductions(paper.served).empty:
         return missing(LinkProblems)
     numbers = REQUESTS * decoder.hidden

@@ -7,11 +7,10 @@ import pandas as pd
 
 from measure.cache.traces import StoredTrace
 from measure.domain.collectives import bus_factor, collective_times
-from report.chapters.tokens import timed
 from report.paper import Paper
 from report.paper.frames import matching
 from report.paper.published import Published
-from report.paper.served import Served
+from report.paper.served import Served, explained
 
 GROUP = 8  # GPUs of the collectives that are compared
 REDUCTION = "all_reduce"
@@ -63,7 +62,7 @@ def split(published: Published) -> pd.DataFrame:
 @cache
 def communication(served: Served) -> pd.DataFrame:
     """Return the explained servers of several GPUs, with ``lost``, the share of collectives in the time of a token."""
-    rows = timed.explained(served)
+    rows = explained(served)
     rows = rows[(rows.plan_gpus > 1) & rows.communication_s.notna()]
     return rows.assign(lost=(rows.communication_s / rows.tpot_s).astype(float))
 

@@ -22,7 +22,6 @@ from report.chapters.tokens.timed import (
     decode_attention,
     decoder,
     example,
-    explained,
     halves,
     layer_times,
     of_lengths,
@@ -36,7 +35,7 @@ from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import short_name
 from report.paper.frames import each, highest, matching
-from report.paper.served import Served, decoder_of, taken_apart, work_of
+from report.paper.served import Served, decoder_of, explained, taken_apart, work_of
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 SERVERS, KERNELS = "published/servers.csv", "published/kernels/*.csv"

@@ -20,7 +20,7 @@ from report.markdown import si
 from report.paper import Paper
 from report.paper.chips import short_name
 from report.paper.frames import each
-from report.paper.served import PARTS, work_of
+from report.paper.served import PARTS, explained, work_of
 
 PART_COLORS = {
     "weights": theme.BLUE, "cache": theme.SKY, "products": theme.VERMILION, "communication": theme.GREEN,
@@ -187,7 +187,7 @@ def apart(paper: Paper) -> alt.ConcatChart:
     columns = {f"{part}_s": part for part in PARTS} | {"rest_s": "the rest"}
     parts = rows[["label", *columns]].rename(columns=columns)
     parts = parts.melt("label", list(PART_COLORS), "part", "seconds", ignore_index=False).sort_index(kind="stable")
-    every = timed.explained(served)
+    every = explained(served)
     shares = every.groupby("plan_gpus").share.quantile(np.array([0.1, 0.25, 0.5, 0.75, 0.9])).unstack()
     shares = shares.set_axis(["low", "quarter", "median", "three_quarters", "high"], axis=1).reset_index()
     shares["servers"] = every.groupby("plan_gpus").size().to_numpy()

@@ -11,13 +11,14 @@ from report.options import measure_command
 from report.paper import Paper
 from report.paper.chips import short_name
 from report.paper.frames import each
+from report.paper.served import explained
 from report.stats.value import estimated
 
 
 @display.table
 def servers(paper: Paper) -> str:
     """List models, GPUs and engines with the time of a token and the share that bytes and FLOP explain."""
-    rows = display.required(timed.explained(paper.served))
+    rows = display.required(explained(paper.served))
     lines = [
         (
             escape(str(model).partition("/")[2]), str(weights), escape(short_name(str(device))),

@@ -10,7 +10,7 @@ import pandas as pd
 from measure.serving.decoder import Decoder
 from report.paper.chips import short_name
 from report.paper.frames import matching
-from report.paper.served import Served, decoder_of, taken_apart, work_of
+from report.paper.served import Served, decoder_of, explained, work_of
 
 SPARSE, DENSE = PUZZLE = "Qwen/Qwen3-235B-A22B-FP8", "Qwen/Qwen3-32B"
 EXAMPLE = "meta-llama/Llama-3.1-70B"  # it is served on one GPU and on several
@@ -30,13 +30,6 @@ LAYER = {"weights": "fp8_block", "experts": COUNT, "top_k": ACTIVE, "hidden": 40
 WHOLE = {"tensor_parallel": 1, "expert_parallel": 1}
 
 SETTING = ["device", "engine", "software", "plan_gpus", "batch", "input_tokens", "output_tokens"]
-
-
-@cache
-def explained(served: Served) -> pd.DataFrame:
-    """Return the servers whose bound is known and below the measured time."""
-    rows = taken_apart(served)
-    return rows[(rows.left_out == "") & ~rows.is_beaten].astype({"batch": float})
 
 
 @cache
