@@ -32,7 +32,7 @@ from measure.verbs.terminal import Line, Table, aligned, interval
 
 TASK_KEYS: dict[str, Any] = {  # the keys of every task, with the value where a key does not apply
     "model": None, "batch_sizes": [], "phase": None, "precision": None, "variant": None, "round": None,
-    "autocast": None, "roof_kernel": None, "size": None, "pace": None,
+    "autocast": None, "roof_kernel": None, "size": None, "pace": None, "processes": None,
 }  # fmt: skip
 
 
