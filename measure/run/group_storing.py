@@ -23,7 +23,7 @@ from measure.domain.groups import (
 from measure.domain.models import Model
 from measure.domain.records import CollectiveMeasurement, DataParallelStep
 from measure.domain.values import latency, si
-from measure.domain.words import LOAD, LOADED, STEP, same_shape, shape_name, stored_as
+from measure.domain.words import LOAD, LOADED, STEP, same_shape, shape_name, stored_as, was_disturbed
 from measure.errors import UserError
 from measure.machine import devices
 from measure.run.group_tasks import (
@@ -102,14 +102,18 @@ def _is_of(row: DataParallelStep, model: Model) -> bool:
 
 
 def _rounds(items: Iterable[Any], rows_of: Callable[[Any], list[Any]], request: Request) -> list[tuple[int, list[Any]]]:
-    """Return the items of each round to do: ``request.rounds``, then one more while an interval is too wide."""
+    """Return the items of each round to do: ``request.rounds``, one more for each that other programs disturbed, then
+    one more while an interval is too wide. A failed item has none.
+    """
     missing: dict[int, list[Any]] = {}
     for item in items:
         rows = rows_of(item)
         done = set() if request.force else {row.round for row in rows}
         if not request.force and any(row.status != "ok" for row in rows):
             continue
-        wanted = max([request.rounds, *(row.round + 1 for row in rows)])
+        lost = sum(was_disturbed(row.flags) for row in rows)  # other programs had the cores
+        undisturbed = min(request.rounds + lost, request.most_rounds)
+        wanted = max([request.rounds, undisturbed, *(row.round + 1 for row in rows)])
         if len(done) >= wanted and wanted < request.most_rounds:
             width = summarise_rounds(rows, request.target).relative_half_width
             wanted += width is None or width > request.target

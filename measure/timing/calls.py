@@ -118,7 +118,9 @@ def prepare(
 ) -> "Forward | Replay | TrainingStep":
     """Build a cell's network on the device, with random inputs, in its precision and variant.
 
-    ``wrap`` puts the network into another one, which is called in its place. Raises NotImplementedError if the device lacks the precision or the variant does not fit the model.
+    ``wrap`` puts the network into another one, which is called in its place.
+
+    Raises NotImplementedError if the device lacks the precision or the variant does not fit the model.
     """
     catalog.refuse_quantised(model)
     variant_setup.begin(cell.variant, device.kind, cell.precision)
