@@ -88,7 +88,8 @@ def test_a_row_of_the_table_has_the_key_both_sides_and_the_difference():
     found = ComparedRow(cell("net"), a, NO_MEMORY, **DIFFERENCE).columns()
     assert list(found.items()) == list({
         "table": "runs", "model": "net", "batch": 1, "roof_kernel": None, "size": None, "precision": "fp32",
-        "phase": "inference", "variant": "eager", "pace": None,
+        "phase": "inference", "variant": "eager", "pace": None, "collective": None, "message_byte": None,
+        "communication": None, "processes": None, "backend": None,
         "a_status": "ok", "b_status": "oom", "a_reason": None, "b_reason": "no memory",
         "a_input_shape": "3x2x2", "b_input_shape": None, "a_flags": "wide", "b_flags": None,
         "a_rounds": 2, "b_rounds": None,
