@@ -19,9 +19,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from measure.run.processes import END_LIMIT_S, START_LIMIT_S, oom_kills
+
+if TYPE_CHECKING:
+    import psutil
 
 LAUNCHER = (sys.executable, "-m", "torch.distributed.run")
 MARK = "roofwright-rank "  # begins a report among the lines that libraries print
@@ -59,15 +62,17 @@ def run_ranks(
         (path := Path(folder, "order")).write_bytes(pickle.dumps(order))
         command = [*LAUNCHER, "--standalone", f"--nproc-per-node={processes}", "-m", "measure.run.rank", str(path)]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(sys.path)}
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        # Unbuffered: closing a buffered pipe would wait for the thread that reads it
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
         with (
             Path(folder, "errors").open("w+b") as errors,
             subprocess.Popen(command, env=environment, stderr=errors, **pipes) as launcher,
         ):
+            heard = Heard()
             try:
-                heard = _listen(launcher, limit_s, beat)
+                _listen(launcher, limit_s, beat, heard)
             finally:
-                _end(launcher)
+                _end(launcher, heard.ranks)
             errors.seek(0)
             text = errors.read().decode(errors="replace")
     if len(heard.reports) == items and launcher.returncode == 0:
@@ -81,21 +86,26 @@ def run_ranks(
 
 @dataclass
 class Heard:
-    """What ranks said: reports by item, problems, whether all were ready, and whether they then fell silent."""
+    """What ranks said: reports by item, problems, whether all were ready, and whether they then fell silent.
+
+    ``ranks`` are their processes.
+    """
 
     reports: dict[int, dict[str, Any]] = field(default_factory=dict)
     problems: list[dict[str, Any]] = field(default_factory=list)
     is_ready: bool = False
     is_silent: bool = False
+    ranks: "list[psutil.Process]" = field(default_factory=list)
 
 
-def _listen(launcher: "subprocess.Popen[bytes]", limit_s: float, beat: Callable[[], None]) -> Heard:
+def _listen(launcher: "subprocess.Popen[bytes]", limit_s: float, beat: Callable[[], None], heard: Heard) -> None:
     """Read until the launcher ends, or for as long as the ranks give signs of life."""
+    import psutil  # takes long, and the plan needs none
+
     assert launcher.stdout is not None
     lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     threading.Thread(target=_forward, args=(launcher.stdout, lines), daemon=True).start()
-    heard = Heard()
-    silence_ends = time.monotonic() + START_LIMIT_S  # importing torch from a slow disk
+    silence_ends, has_begun = time.monotonic() + START_LIMIT_S, False  # importing torch from a slow disk
     while True:
         beat()
         try:
@@ -104,9 +114,9 @@ def _listen(launcher: "subprocess.Popen[bytes]", limit_s: float, beat: Callable[
             if time.monotonic() < silence_ends:
                 continue
             heard.is_silent = not heard.problems
-            return heard
+            return
         if line is None:
-            return heard
+            return
         if not line.startswith(MARK.encode()):
             continue
         message = json.loads(line[len(MARK) :])
@@ -114,27 +124,37 @@ def _listen(launcher: "subprocess.Popen[bytes]", limit_s: float, beat: Callable[
             heard.reports[message.pop("item")] = message
         elif "status" in message:
             heard.problems.append(message)
+        elif "process" in message:
+            with suppress(psutil.NoSuchProcess):
+                heard.ranks.append(psutil.Process(message["process"]))
+        has_begun |= "alive" in message
         heard.is_ready |= "ready" in message
-        silence_ends = time.monotonic() + (END_LIMIT_S if heard.problems else limit_s)
+        silence_s = limit_s if has_begun else START_LIMIT_S
+        silence_ends = time.monotonic() + (END_LIMIT_S if heard.problems else silence_s)
 
 
 def _forward(output: IO[bytes], lines: "queue.SimpleQueue[bytes | None]") -> None:
-    for line in output:
-        lines.put(line)
+    with suppress(OSError, ValueError):  # the launcher was given up, and the pipe is closed
+        for line in output:
+            lines.put(line)
     lines.put(None)
 
 
-def _end(launcher: "subprocess.Popen[bytes]") -> None:
-    """Let a launcher whose output has ended end by itself; else close its ranks' input, and kill it after a while."""
+def _end(launcher: "subprocess.Popen[bytes]", ranks: "Sequence[psutil.Process]") -> None:
+    """Close the ranks' input, which ends them. After a while, or at Ctrl-C, kill the launcher and what is left."""
+    import psutil
+
     assert launcher.stdin is not None
     with suppress(OSError):
         launcher.stdin.close()
     try:
-        launcher.wait(END_LIMIT_S)
-    except BaseException as problem:  # a hanging launcher, or Ctrl-C
+        with suppress(subprocess.TimeoutExpired):
+            launcher.wait(END_LIMIT_S)
+    finally:
         launcher.kill()
-        if not isinstance(problem, subprocess.TimeoutExpired):
-            raise
+        for rank in ranks:  # one that was stopped, or hangs in a driver
+            with suppress(psutil.NoSuchProcess):
+                rank.kill()
 
 
 def _why(processes: int, problems: Sequence[dict[str, Any]], text: str, code: int, is_oom: bool) -> Ending:

@@ -19,6 +19,7 @@ from measure.machine import devices
 from measure.machine.sensors import load_since
 from measure.run.group import BEAT_S, report
 from measure.run.group_tasks import GroupOrder
+from measure.run.processes import START_LIMIT_S
 from measure.run.worker import classify
 from measure.timing.groups import GroupLoad, GroupStopwatch, agree
 from measure.timing.sampling import sample
@@ -57,8 +58,9 @@ def measure(order: GroupOrder, rank: int) -> None:
     names = ",".join(f"{kind}:{BACKENDS[kind]}" for kind in backends)
     if device.kind == "cuda":
         device.torch.cuda.set_device(rank)
-    distributed.init_process_group(names, timeout=timedelta(seconds=order.limit_s))
     report(alive=True)
+    patience = timedelta(seconds=order.limit_s + START_LIMIT_S)  # the launching process gives up first
+    distributed.init_process_group(names, timeout=patience)
     prepare = order.task.prepare(device)
     agree([0])
     if rank == 0:
@@ -94,6 +96,7 @@ def main() -> None:
     threading.Thread(target=_end_with_input, daemon=True).start()
     logging.getLogger("torch").setLevel(logging.ERROR)
     rank = int(os.environ["RANK"])
+    report(process=os.getpid())
     try:
         measure(pickle.loads(Path(sys.argv[1]).read_bytes()), rank)
     except Exception as problem:  # torch and a model may raise anything

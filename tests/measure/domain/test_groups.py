@@ -11,7 +11,7 @@ from measure.domain.groups import bus_byte_per_s, summarise_rounds
 @pytest.mark.parametrize(
     ("name", "processes", "byte_per_s"),
     [
-        # 8 MB in 2 ms are 4 GB/s. Of n ranks an all-reduce has 2 (n - 1) / n of that on the bus, the others (n - 1) / n.
+        # 8 MB in 2 ms are 4 GB/s, of which n ranks have 2 (n - 1) / n on the bus in an all-reduce, else (n - 1) / n.
         ("all_reduce", 2, 4e9),
         ("all_reduce", 4, 6e9),
         ("all_reduce", 8, 7e9),

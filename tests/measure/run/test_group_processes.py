@@ -84,7 +84,10 @@ def test_a_killed_rank_is_named(tmp_path):
     beat = Signal(signal.SIGKILL)
     outcome = run(ONE, beat)
     assert isinstance(outcome, GroupFailure)
-    assert (outcome.status, outcome.reason) == ("killed", "rank 1 of 2 was killed by signal 9; the next run tries again")
+    assert (outcome.status, outcome.reason) == (
+        "killed",
+        "rank 1 of 2 was killed by signal 9; the next run tries again",
+    )
     assert not any(process.is_running() for process in beat.ranks)
 
 
@@ -97,7 +100,8 @@ def test_a_rank_without_memory_costs_its_own_size_alone():
     assert (item, report["latency_s"] > 0) == (SMALL, True)
 
 
-def test_a_hung_rank_is_a_timeout_and_leaves_no_process():
+def test_a_hung_rank_is_a_timeout_and_leaves_no_process(monkeypatch):
+    monkeypatch.setattr(group, "START_LIMIT_S", 20.0)
     beat = Signal(signal.SIGSTOP)
     outcome = run(ONE, beat, call_limit_s=20.0)
     assert (outcome.status, outcome.reason) == ("timeout", "one call of 2 processes took longer than 20 s")
@@ -109,7 +113,11 @@ def test_a_hung_rank_is_a_timeout_and_leaves_no_process():
     ("launcher", "status", "reason"),
     [
         (["-m", "no_such_launcher"], "error", "No module named no_such_launcher"),
-        (["-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"], "killed", "torchrun was killed by signal 9"),
+        (
+            ["-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"],
+            "killed",
+            "torchrun was killed by signal 9",
+        ),
         (["-c", "raise OSError('[Errno 98] Address already in use')"], "error", "torchrun found its port taken"),
         (["-c", "print('ready')"], "error", "torchrun ended with exit code 0: it printed nothing"),
     ],
