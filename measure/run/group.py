@@ -19,12 +19,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from measure.run.processes import END_LIMIT_S, START_LIMIT_S, oom_kills
-
-if TYPE_CHECKING:
-    import psutil
 
 LAUNCHER = (sys.executable, "-m", "torch.distributed.run")
 MARK = "roofwright-rank "  # begins a report among the lines that libraries print
@@ -68,17 +65,17 @@ def run_ranks(
             Path(folder, "errors").open("w+b") as errors,
             subprocess.Popen(command, env=environment, stderr=errors, **pipes) as launcher,
         ):
-            heard = Heard()
+            heard = Heard(silence_s=START_LIMIT_S)  # for importing torch from a slow disk; then a call's limit
             try:
                 _listen(launcher, limit_s, beat, heard)
             finally:
-                _end(launcher, heard.ranks)
+                _end(launcher)
             errors.seek(0)
             text = errors.read().decode(errors="replace")
     if len(heard.reports) == items and launcher.returncode == 0:
         return heard.reports, None
     if heard.is_silent:
-        ending = Ending("timeout", f"one call of {processes} processes took longer than {limit_s:g} s")
+        ending = Ending("timeout", f"{processes} processes gave no sign of life for {heard.silence_s:g} s")
     else:
         ending = _why(processes, heard.problems, text, launcher.returncode, oom_kills() > oom_before)
     return heard.reports, replace(ending, was_ready=heard.is_ready)
@@ -86,26 +83,21 @@ def run_ranks(
 
 @dataclass
 class Heard:
-    """What ranks said: reports by item, problems, whether all were ready, and whether they then fell silent.
-
-    ``ranks`` are their processes.
-    """
+    """What ranks said: reports by item, problems, whether all were ready, whether they fell silent for ``silence_s``."""
 
     reports: dict[int, dict[str, Any]] = field(default_factory=dict)
     problems: list[dict[str, Any]] = field(default_factory=list)
     is_ready: bool = False
     is_silent: bool = False
-    ranks: "list[psutil.Process]" = field(default_factory=list)
+    silence_s: float = 0.0
 
 
 def _listen(launcher: "subprocess.Popen[bytes]", limit_s: float, beat: Callable[[], None], heard: Heard) -> None:
     """Read until the launcher ends, or for as long as the ranks give signs of life."""
-    import psutil  # takes long, and the plan needs none
-
     assert launcher.stdout is not None
     lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     threading.Thread(target=_forward, args=(launcher.stdout, lines), daemon=True).start()
-    silence_ends, has_begun = time.monotonic() + START_LIMIT_S, False  # importing torch from a slow disk
+    silence_ends = time.monotonic() + heard.silence_s
     while True:
         beat()
         try:
@@ -117,20 +109,18 @@ def _listen(launcher: "subprocess.Popen[bytes]", limit_s: float, beat: Callable[
             return
         if line is None:
             return
-        if not line.startswith(MARK.encode()):
+        _, mark, text = line.partition(MARK.encode())  # a library may print the beginning of the line
+        if not mark:
             continue
-        message = json.loads(line[len(MARK) :])
+        message = json.loads(text)
         if "item" in message:
             heard.reports[message.pop("item")] = message
         elif "status" in message:
             heard.problems.append(message)
-        elif "process" in message:
-            with suppress(psutil.NoSuchProcess):
-                heard.ranks.append(psutil.Process(message["process"]))
-        has_begun |= "alive" in message
+        elif "alive" in message:
+            heard.silence_s = limit_s
         heard.is_ready |= "ready" in message
-        silence_s = limit_s if has_begun else START_LIMIT_S
-        silence_ends = time.monotonic() + (END_LIMIT_S if heard.problems else silence_s)
+        silence_ends = time.monotonic() + (END_LIMIT_S if heard.problems else heard.silence_s)
 
 
 def _forward(output: IO[bytes], lines: "queue.SimpleQueue[bytes | None]") -> None:
@@ -140,11 +130,14 @@ def _forward(output: IO[bytes], lines: "queue.SimpleQueue[bytes | None]") -> Non
     lines.put(None)
 
 
-def _end(launcher: "subprocess.Popen[bytes]", ranks: "Sequence[psutil.Process]") -> None:
+def _end(launcher: "subprocess.Popen[bytes]") -> None:
     """Close the ranks' input, which ends them. After a while, or at Ctrl-C, kill the launcher and what is left."""
-    import psutil
+    import psutil  # takes long, and the plan needs none
 
     assert launcher.stdin is not None
+    ranks: list[psutil.Process] = []
+    with suppress(psutil.Error):  # the launcher has ended
+        ranks = psutil.Process(launcher.pid).children(recursive=True)
     with suppress(OSError):
         launcher.stdin.close()
     try:
@@ -153,7 +146,7 @@ def _end(launcher: "subprocess.Popen[bytes]", ranks: "Sequence[psutil.Process]")
     finally:
         launcher.kill()
         for rank in ranks:  # one that was stopped, or hangs in a driver
-            with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.Error):
                 rank.kill()
 
 

@@ -1,6 +1,6 @@
 """The missing rounds of groups of processes, and how their outcomes become rows, or a few words."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 from operator import itemgetter
@@ -44,16 +44,15 @@ SIZES = {"cpu": [4**power for power in range(6, 14)], "cuda": [4**power for powe
 
 
 def group_sizes(device_kind: str) -> list[int]:
-    """Return how many processes the groups of this machine have. Raises UserError if it has none."""
-    sizes: Sequence[int] = PROCESSES[device_kind]
-    if device_kind == "cuda":
-        gpus = gpu_count()
-        sizes = [each for each in sizes if each <= gpus]
-        if not sizes:
-            raise UserError("--sections distributed: needs two GPUs and finds one; --device cpu measures its processor")
-    if not sizes:
-        raise UserError(f"--sections distributed: torch has no collectives for {device_kind}; use --device cpu")
-    return [*sizes]
+    """Return how many processes the groups of this machine have."""
+    return [each for each in PROCESSES[device_kind] if device_kind != "cuda" or each <= gpu_count()]
+
+
+def check_groups(device_kind: str) -> None:
+    """Raise UserError if the device has no group of processes."""
+    if not group_sizes(device_kind):
+        lack = "two GPUs or more" if device_kind == "cuda" else f"collectives, which torch lacks for {device_kind}"
+        raise UserError(f"--sections distributed: needs {lack}; --device cpu measures processes of the processor")
 
 
 def gpu_count() -> int:

@@ -96,7 +96,6 @@ def main() -> None:
     threading.Thread(target=_end_with_input, daemon=True).start()
     logging.getLogger("torch").setLevel(logging.ERROR)
     rank = int(os.environ["RANK"])
-    report(process=os.getpid())
     try:
         measure(pickle.loads(Path(sys.argv[1]).read_bytes()), rank)
     except Exception as problem:  # torch and a model may raise anything

@@ -26,6 +26,7 @@ from measure.models.own_models import BrokenModelError
 from measure.profiling import ncu
 from measure.run import plan, runner
 from measure.run.estimate import DurationEstimate, MemoryFit
+from measure.run.group_storing import check_groups
 from measure.run.request import Request, parse_threads
 from measure.run.sections import DISTRIBUTED, put
 from measure.run.storing import RunCache, machine_folder
@@ -46,6 +47,8 @@ def measure(flags: argparse.Namespace, request: Request, deadline: float | None)
     environment = current(device, threads)
     if plan.measures(request):
         request.check_device(environment)
+    if DISTRIBUTED in request.sections:
+        check_groups(environment.device)
     request = request.on(environment)
     machine = f"{environment.name} ({device.torch_name}"
     folder = machine_folder(flags.data, flags.machine, environment)

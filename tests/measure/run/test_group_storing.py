@@ -92,10 +92,10 @@ def test_a_group_has_at_most_one_process_a_gpu(monkeypatch):
         tasks = missing_tasks(request(), run_cache(device="cuda"))
         assert {task.processes for task in tasks} == processes
     monkeypatch.setattr(devices, "available_names", lambda: ["cuda:0", "cpu"])
-    with pytest.raises(UserError, match="needs two GPUs and finds one; --device cpu"):
-        missing_tasks(request(), run_cache(device="cuda"))
-    with pytest.raises(UserError, match="no collectives for mps"):
-        missing_tasks(request(), run_cache(device="mps"))
+    for kind, lack in (("cuda", "two GPUs or more"), ("mps", "collectives, which torch lacks for mps")):
+        assert missing_tasks(request(), run_cache(device=kind)) == []
+        with pytest.raises(UserError, match=f"needs {lack}; --device cpu"):
+            group_storing.check_groups(kind)
 
 
 def test_a_run_that_names_no_section_has_it_on_several_gpus_alone(monkeypatch):
