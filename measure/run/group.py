@@ -83,7 +83,7 @@ def run_ranks(
 
 @dataclass
 class Heard:
-    """What ranks said: reports by item, problems, whether all were ready, whether they fell silent for ``silence_s``."""
+    """What ranks said: reports by item, problems, whether all were ready, if they fell silent for ``silence_s``."""
 
     reports: dict[int, dict[str, Any]] = field(default_factory=dict)
     problems: list[dict[str, Any]] = field(default_factory=list)
