@@ -181,7 +181,8 @@ def _named_models(arguments: argparse.Namespace) -> list[str]:
 def _sections(arguments: argparse.Namespace) -> Collection[str]:
     """Return the sections of the flags. A run that names none measures the links of several GPUs as well."""
     sections: Collection[str] = arguments.sections
-    is_of_all = arguments.device in ("auto", "cuda") and not (arguments.quick or arguments.cluster)
+    is_of_all = arguments.device in ("auto", "cuda")
+    is_of_all &= not (arguments.quick or arguments.cluster or arguments.list)  # a list asks no driver
     if sections is USUAL_SECTIONS and is_of_all and gpu_count() > 1:
         return {*sections, DISTRIBUTED}
     return sections
