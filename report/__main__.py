@@ -1,10 +1,12 @@
 """`python -m report` renders the paper from the cached measurements."""
 
+import gzip
 import json
 import os
 import re
 import shutil
 import sys
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, chdir, contextmanager
 from functools import partial
@@ -102,13 +104,13 @@ def _facts_of(page: Path) -> list[Path]:
     """Write the facts in a page next to it as ``facts.json``; nothing without facts, or for a PDF."""
     from report.files import write_file
 
-    found = re.search(
-        r'<script type="application/json" id="facts">(.*?)</script>', page.read_text("utf-8", "ignore"), re.S
-    )
+    found = re.search(r'<script type="application/gzip" id="facts">(.*?)</script>', page.read_text("utf-8", "ignore"))
     if not found:
         return []
     path = page.with_name("facts.json")
-    write_file(path, f"{json.dumps(json.loads(found[1]), indent=1, ensure_ascii=False)}\n".encode())
+    write_file(
+        path, f"{json.dumps(json.loads(gzip.decompress(b64decode(found[1]))), indent=1, ensure_ascii=False)}\n".encode()
+    )
     return [path]
 
 

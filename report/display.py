@@ -113,7 +113,7 @@ table = displayed(lambda markdown, _function: Display(markdown))
 
 
 def packed(content: Any) -> str:
-    """Return a specification or a table as gzipped JSON in base64, a sixth of its length; the same each time."""
+    """Return a specification, a table or facts as gzipped JSON in base64, a sixth of its length; the same each time."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
@@ -143,9 +143,8 @@ def facts_of(paper: Paper, *chapters: str) -> Display:
 
 
 def _facts(paper: Paper, *chapters: str) -> str:
-    # Without "<": a comment or a script in it would hide the rest of the page from a browser
-    found = json.dumps(facts.of_paper(paper, *chapters), ensure_ascii=False).replace("<", "\\u003c")
-    return f'<script type="application/json" id="facts">{found}</script>'
+    found = packed(facts.of_paper(paper, *chapters))
+    return f'<script type="application/gzip" id="facts">{found}</script>'
 
 
 def _font_faces() -> str:

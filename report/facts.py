@@ -22,7 +22,7 @@ from report.stats.value import Name, Source, Value
 
 CHAPTERS = (
     "here", "puzzle", "bound", "cause", "energy", "chips", "networks", "latency", "utilisation", "training", "tokens",
-    "prediction", "remedies", "method", "counting", "machine", "published",
+    "several", "prediction", "remedies", "method", "counting", "machine", "published",
 )  # fmt: skip
 
 MEANING = re.compile(r'^    (\w+): [^\n]*?(?:  #: ([^\n]+)|\n    "+(.+?)"+$)', re.MULTILINE | re.DOTALL)

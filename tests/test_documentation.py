@@ -94,8 +94,12 @@ def examples(tmp_path_factory, forked_workers):
     (folder / "handed-in").mkdir()
     shutil.make_archive(str(folder / "handed-in" / "machine"), "zip", WORLD / "machines", "example-gpu")
     traces.write(folder / "step.json.gz", traces.linear_step())
+    for rank in range(2):
+        info = {"distributedInfo": {"rank": rank, "world_size": 2}}
+        traces.write(folder / f"rank{rank}.json.gz", traces.linear_step() | info)
     (folder / "path" / "to").mkdir(parents=True)
     (folder / "path" / "to" / "config.json").write_text('{"model_type": "gpt2"}', "utf-8")
+    shutil.copytree(ROOT / "examples" / "cs336", folder / "examples" / "cs336")
     for document in DOCUMENTS:
         for name, body in modules(read(document)).items():
             (folder / name).write_text(body)

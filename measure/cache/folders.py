@@ -224,14 +224,18 @@ class MachineFolder(Folder):
         return max(environments, key=lambda row: (times[row.environment_id], row.recorded_at))
 
     def cells(
-        self, environment: Environment, codes: Mapping[str, str] | None = None, models: Container[str] | None = None
+        self,
+        environment: Environment,
+        codes: Mapping[str, str] | None = None,
+        models: Container[str] | None = None,
+        phases: Sequence[str] = (INFERENCE, STEP),
     ) -> list[TimedCell]:
-        """Return the cells of an environment, of some models or all, training steps as a whole, in the order of models.
+        """Return the cells of an environment, of some models or all, in these ``phases`` and the order of models.
 
         With ``codes``, leave out cells that measured other code of an own model.
         """
         rows = [row for row in self.rows(Run) if row.environment_id == environment.environment_id]
-        runs = [row for row in rows if row.phase in (INFERENCE, STEP) and (models is None or row.model in models)]
+        runs = [row for row in rows if row.phase in phases and (models is None or row.model in models)]
         runs = [row for row in runs if row.code == (codes or {}).get(row.model, row.code)]
         found = []
         for cell, rounds in self.rounds(runs).items():
@@ -239,7 +243,10 @@ class MachineFolder(Folder):
             about = rounds.flags, run.input_shape, run.status, run.reason, rounds.energies
             found.append(summarise_cell(cell, rounds.latencies, *about))
         found = found if environment.device == "cpu" else without_launches(found)
-        return sorted(found, key=lambda each: (each.model, each.phase, each.precision, each.variant, each.batch))
+        order = attrgetter("precision", "variant", "batch")  # stages follow their step
+        return sorted(
+            found, key=lambda each: (each.model, each.phase != INFERENCE, *order(each), phases.index(each.phase))
+        )
 
     def rounds(self, runs: Sequence[Run]) -> dict[Cell, Rounds]:
         """Group runs of one environment by cell, with their latencies and energies."""

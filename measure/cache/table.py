@@ -5,6 +5,7 @@ their parent's row commits them. Nobody reads uncommitted children, and the next
 """
 
 import csv
+import dataclasses
 import errno
 import io
 import itertools
@@ -146,10 +147,18 @@ def _read_columns(
         raise UserError(f"{path}{wrong.place}: {wrong}; {wrong.remedy}") from None
 
 
-def _check_header(header: Sequence[str], columns: Collection[str]) -> None:
+def _absent(header: Sequence[str], record: type[Any]) -> list[str]:
+    """Return the columns that a table lacks and may lack: people write it, and an older one had none of these."""
+    facts = TABLES[record]
+    defaults = {field.name for field in dataclasses.fields(record) if field.default is not dataclasses.MISSING}
+    return [name for name in facts.columns if facts.by_hand and name in defaults and name not in header]
+
+
+def _check_header(header: Sequence[str], record: type) -> None:
+    columns, absent = TABLES[record].columns, _absent(header, record)
     problems = [f"duplicate column {quote(name)} in the header" for name in header if header.count(name) > 1]
     problems += [f"unknown column {quote(name)}" for name in header if name not in columns]
-    problems += [f"the column {name!r} is missing" for name in columns if name not in header]
+    problems += [f"the column {name!r} is missing" for name in columns if name not in {*header, *absent}]
     if problems:
         remedy = "correct the header, or update this checkout if a newer version wrote the table"
         raise _RowError(problems[0], 1, remedy=remedy)
@@ -161,8 +170,8 @@ def from_cells(
     """Parse cells, as many as the header has, to rows with their lines. Raises UserError as ``read`` does."""
     numbers = [line for line, _ in numbered_cells]
     try:
-        _check_header(header, TABLES[record].columns)
-        found = _values(record, header, numbers, [cells for _, cells in numbered_cells])
+        _check_header(header, record)
+        found = _values(record, header, numbers, [cells for _, cells in numbered_cells], _absent(header, record))
     except _RowError as wrong:
         raise UserError(f"{path}{wrong.place}: {wrong}; {wrong.remedy}") from None
     return [*zip(numbers, rows_of(record, found), strict=True)]
@@ -176,7 +185,7 @@ def _parse(
     numbers: list[int] = []
     try:
         header = next(lines, [])
-        _check_header(header, TABLES[record].columns)
+        _check_header(header, record)
         value_of = itemgetter(*map(header.index, key)) if key else None
         places = [place for place, name in enumerate(header) if not only or name in only]
         pick = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
@@ -194,7 +203,8 @@ def _parse(
                 numbers.append(lines.line_num)
                 yield pick(cells) if only else cells
 
-        return numbers, _values(record, list(pick(header)), numbers, rows())
+        absent = [name for name in _absent(header, record) if not only or name in only]
+        return numbers, _values(record, list(pick(header)), numbers, rows(), absent)
     except csv.Error as problem:
         raise _RowError(problem, lines.line_num) from None
 
@@ -210,10 +220,12 @@ class _ValueByText(dict[str, Any]):
         return value
 
 
-def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: Iterable[Sequence[str]]) -> Columns:
-    """Return the cells as values by column. Raises _RowError for a wrong cell."""
+def _values(
+    record: type, header: Sequence[str], numbers: Sequence[int], rows: Iterable[Sequence[str]], absent: Sequence[str]
+) -> Columns:
+    """Return the cells as values by column; those of ``absent`` ones are empty. Raises _RowError for a wrong cell."""
     columns, by_hand = TABLES[record].columns, TABLES[record].by_hand
-    found: Columns = {name: [] for name in columns if name in header}  # in the order of the record's fields
+    found: Columns = {name: [] for name in columns if name in {*header, *absent}}  # in the order of the record's fields
     values = {name: _ValueByText(columns[name], by_hand) for name in header}
     wrong: dict[str, _RowError] = {}
     rows, begin = iter(rows), 0
@@ -231,6 +243,8 @@ def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: I
         begin += len(piece)
     for name in filter(wrong.__contains__, header):
         raise wrong[name]
+    for name in absent:
+        found[name] = [columns[name].value("")] * len(numbers)
     if hasattr(record, "problem"):  # a check across columns
         checked: list[Any] = rows_of(record, found)
         for line, row in zip(numbers, checked, strict=True):

@@ -272,13 +272,13 @@ def count_network(
     ``is_real``: the tensors have values, and the counts follow the path of one run.
     """
     from measure.counting.layers import call_rows, layer_rows
-    from measure.counting.memory import stored_byte, tensors_in
+    from measure.counting.memory import adam_byte, stored_byte, tensors_in
     from measure.counting.recorder import record_inference, record_training
 
     keywords = keywords or {}
 
     infer = partial(record_inference, network, inputs, **keywords)
-    (inference, output), decided = _most_work(network, infer, is_real)
+    (inference, output), decided = most_work(network, infer, is_real)
     passes, parameters = {INFERENCE: inference.forward}, list(network.parameters())
     arguments = held_tensors([inputs, dict(keywords)])
     columns: dict[str, Any] = {
@@ -301,7 +301,7 @@ def count_network(
         return recorded, [(each, each.grad) for each in parameters if each.grad is not None]
 
     try:
-        (training, trained), training_decided = _most_work(network, train, is_real)
+        (training, trained), training_decided = most_work(network, train, is_real)
     except Exception as problem:  # a model may raise anything
         columns["reason"] = f"backward not counted: {text_of(explain(problem))}"
     else:
@@ -314,8 +314,7 @@ def count_network(
         columns |= {
             "gradient_byte": gradient_byte,
             "momentum_byte": gradient_byte,
-            # Two averages of each parameter, also where its gradient is sparse; and the number of its step.
-            "adam_byte": 2 * stored_byte(parameter for parameter, _ in trained) + 4 * len(trained),
+            "adam_byte": adam_byte([parameter for parameter, _ in trained]),
             "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
         }
 
@@ -339,7 +338,7 @@ def count_network(
     return columns, layers, call_rows(passes)
 
 
-def _most_work(
+def most_work(
     network: "nn.Module", record: "Callable[[], tuple[Recorder, Any]]", is_real: bool
 ) -> "tuple[tuple[Recorder, Any], bool]":
     """Record a pass with the same random numbers each time; return it, and whether they decide which operators run.

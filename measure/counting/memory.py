@@ -160,6 +160,14 @@ def stored_byte(tensors: Iterable[Any], shares: dict[int, float] | None = None) 
     )
 
 
+def adam_byte(trained: Sequence[Any]) -> int:
+    """Return the bytes of Adam's state: two averages of each trained parameter, and the number of its step.
+
+    The averages are dense, also where a gradient is sparse.
+    """
+    return 2 * stored_byte(trained) + 4 * len(trained)
+
+
 def tensor_byte(tensor: Any) -> int:
     """Count the bytes of distinct elements: an expanded dimension once, overlapping windows share theirs."""
     elements = math.prod(size for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride)

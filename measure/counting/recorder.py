@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from unittest.mock import patch
 
 import torch
@@ -23,6 +23,7 @@ from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.utils.parametrize import ParametrizationList
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import _StopRecomputationError
 
 from measure.counting import fused, windows  # noqa: F401 - they register their formulas
 from measure.counting.attention import whole_attention
@@ -181,7 +182,12 @@ class Recorder(TorchDispatchMode):
         self._node_modules.append((torch.autograd._get_sequence_nr(), module))
 
     def _note(self, problem: BaseException, operator: str | None = None) -> None:
-        """Note the module and, if any, the operator that raised an exception first."""
+        """Note the module and, if any, the operator that raised an exception first.
+
+        The exception by which a checkpoint stops is no failure, and its traceback would keep tensors alive.
+        """
+        if isinstance(problem, _StopRecomputationError):
+            return
         if self.failure is None or self.failure[0] is not problem:
             self.failure = problem, self._module(), operator
 
@@ -195,7 +201,7 @@ class Recorder(TorchDispatchMode):
     def _new_byte(self, tensors: Iterable[torch.Tensor], seen: set[int]) -> int:
         """Count the bytes of the storages that are not yet among the ``seen`` numbers, and add these numbers."""
         byte = 0
-        for tensor in tensors_in([_unwrapped(each) for each in tensors]):
+        for tensor in tensors_in([unwrapped(each) for each in tensors]):
             number = self.memory.number(tensor)
             if number is not None and number not in seen:
                 seen.add(number)
@@ -288,7 +294,7 @@ def _is_wrapper(kind: type) -> bool:
     return hasattr(kind, "__tensor_flatten__") and not issubclass(kind, FakeTensor)
 
 
-def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor under the wrappers of ``torch.func``, which have no memory of their own."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
@@ -336,10 +342,13 @@ class _GivenGradient(torch.autograd.Function):
         return torch.empty(shape, dtype=dtype, device=device)
 
 
+AnyRecorder = TypeVar("AnyRecorder", bound=Recorder)
+
+
 @contextmanager
-def _recording(network: nn.Module, inputs: Any) -> Iterator[Recorder]:
+def _recording(network: nn.Module, inputs: Any, kind: type[AnyRecorder]) -> Iterator[AnyRecorder]:
     """Record the operators inside. An exception gets a note with the module and operator that raised it."""
-    recorder = Recorder(network, inputs)
+    recorder = kind(network, inputs)
     with preserve_state(network):
         try:
             with recorder.recording():
@@ -356,7 +365,7 @@ def _recording(network: nn.Module, inputs: Any) -> Iterator[Recorder]:
 def record_inference(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> tuple[Recorder, Any]:
     """Run the network in eval mode without gradients; return the recorder and the output."""
     network.eval()
-    with torch.no_grad(), _recording(network, [inputs, keywords]) as recorder:
+    with torch.no_grad(), _recording(network, [inputs, keywords], Recorder) as recorder:
         output = Call(network, tuple(inputs), keywords).run()
     return recorder, output
 
@@ -375,13 +384,24 @@ def _any_number_of_values(recorder: Recorder) -> AbstractContextManager[Any]:
 
 
 def record_training(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> Recorder:
+    """Run the network forward and backward as ``record_training_by`` does."""
+    return record_training_by(Recorder, network, inputs, **keywords)
+
+
+def record_training_by(
+    kind: type[AnyRecorder], network: nn.Module, inputs: Sequence[Any], /, **keywords: Any
+) -> AnyRecorder:
     """Run the network in train mode forward, then backward to every parameter that needs a gradient.
 
     Raises NotImplementedError if there are such parameters, and no output depends on them.
     """
     network.train()
     network.zero_grad(set_to_none=True)
-    with torch.enable_grad(), _recording(network, [inputs, keywords]) as recorder, _any_number_of_values(recorder):
+    with (
+        torch.enable_grad(),
+        _recording(network, [inputs, keywords], kind) as recorder,
+        _any_number_of_values(recorder),
+    ):
         output = Call(network, tuple(inputs), keywords).run()
         outputs = [tensor for tensor in held_tensors(output) if tensor.requires_grad]
         if not outputs and any(parameter.requires_grad for parameter in network.parameters()):

@@ -5,10 +5,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from measure.domain.collectives import bus_factor
 from measure.domain.statistics import estimate_rounds, order_statistic_ranks
 from measure.domain.words import DRIFTING, TARGET, WIDE, was_disturbed
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = TIMED_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 # A data-parallel step: gradients are all-reduced during the backward pass, or stay where they are
 OVERLAPPED, NO_COMMUNICATION = COMMUNICATIONS = ("overlapped", "none")
 OVERSUBSCRIBED = "oversubscribed"  # a flag: more processes than cores
@@ -55,11 +56,9 @@ class DataParallelCell(NamedTuple):
 def bus_byte_per_s(collective: str, processes: int, message_byte: int, latency_s: float) -> float:
     """Return the bus bandwidth as nccl-tests defines it: what the slowest link carries, whatever the number of ranks.
 
-    Each byte of an all-reduce crosses a rank's link 2 (n - 1) / n times, of the other collectives (n - 1) / n times.
     Source: NVIDIA, nccl-tests, doc/PERFORMANCE.md.
     """
-    passes = 2 if collective == ALL_REDUCE else 1
-    return passes * (processes - 1) / processes * message_byte / latency_s
+    return (bus_factor(collective, processes) or 0.0) * message_byte / latency_s
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from measure.domain.cautions import FLAGS
 from measure.domain.cell import Cell
 from measure.domain.groups import (
     BACKENDS,
-    COLLECTIVES,
     COMMUNICATIONS,
     OVERSUBSCRIBED,
+    TIMED_COLLECTIVES,
     CollectiveCell,
     DataParallelCell,
 )
@@ -325,7 +325,7 @@ class CollectiveMeasurement:
     """
 
     environment_id: schema.EnvironmentId
-    collective: Annotated[str, Column("the collective", form=one_of(COLLECTIVES))]
+    collective: Annotated[str, Column("the collective", form=one_of(TIMED_COLLECTIVES))]
     message_byte: Annotated[int, Column("the whole message, on each process", least=1)]
     precision: Annotated[str, Column("the format of its elements", form=one_of(PRECISIONS))]
     processes: Processes

@@ -19,6 +19,11 @@ TRACE_KINDS = (*LAYER_KINDS[:-1], POINTWISE, REDUCTION, COPY, LAYOUT, OPTIMISER,
 CONVOLUTIONS = LAYER_KINDS[:2]
 TRACE_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8")
 RANKS = Form(re.compile(r"\d{1,9}(?: \d{1,9})*").fullmatch, "ranks split by spaces, such as 0 1")
+GROUP = Form(re.compile(r"[\w.:-]{1,64}").fullmatch, "a name without spaces")
+COLLECTIVES = (
+    "all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "barrier", "gather", "scatter", "reduce",
+    "send", "recv",
+)  # fmt: skip
 SHAPES = Form(re.compile(r"\d{1,15}(?:[x ]\d{1,15})*").fullmatch, "shapes such as 8x64 64x64, split by spaces")
 
 Rank = Annotated[int, Column("the process, of several that ran together", NUMBER)]
@@ -105,11 +110,12 @@ class TraceOperator:
         return f"{self.layer_kind} by {self.algorithm}" if self.algorithm else self.layer_kind
 
 
-@table(f"{TRACE}/collectives.csv", key=("rank", "device", "step", "operator", "ranks", "number"))
+@table(f"{TRACE}/collectives.csv", key=("rank", "device", "step", "operator", "ranks", "group", "number"))
 class TraceCollective:
-    """One collective of several processes as one of them ran it. Stored of traces of several ranks only.
+    """One collective of several processes as one of them ran it. Stored of processes that ran with others only.
 
-    ``time_s`` runs from the process's arrival to the end, so it includes the wait for the last process.
+    ``time_s`` runs from the process's arrival to the end, so it includes the wait for the last process. ``byte`` is the
+    size that nccl-tests names: of the larger of input and output, with the parts of all ranks.
     """
 
     rank: Rank
@@ -119,3 +125,11 @@ class TraceCollective:
     ranks: Annotated[str | None, Column("the ranks that take part; empty: not recorded", form=RANKS)]
     number: Annotated[int, Column("its place among the equal ones of the step", NUMBER)]
     time_s: Annotated[float, Column("its time on the device, of gloo on the host", most=DAY_S)]
+    exposed_s: Annotated[
+        float | None, Column("its part with no kernel of another kind running, of gloo no operator", most=DAY_S)
+    ] = None
+    collective: Annotated[str | None, Column("what it does", form=one_of(COLLECTIVES))] = None
+    group: Annotated[str | None, Column("torch's name of the group of ranks; empty: not recorded", form=GROUP)] = None
+    group_size: Annotated[int | None, Column("ranks of the group", NUMBER, least=1)] = None
+    sequence: Annotated[int | None, Column("its number in the group; empty: not recorded", NUMBER)] = None
+    byte: Annotated[int | None, "size of the message"] = None

@@ -7,11 +7,13 @@ of them; at least one tensor has the batch as its first dimension, unless the fu
 device as torch's default: first for the meta device, to describe and count the model.
 """
 
+import fnmatch
 import importlib
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import OWN, Model
@@ -108,9 +110,23 @@ _dtypes: "dict[str, torch.dtype]" = {}
 """The default type that the import of each module sets, under which its functions run, in whatever process."""
 
 
-def _find(name: str) -> Callable[[int], Any]:
-    """Import a function. Raises UserError, with the nearest names, if there is none."""
-    path, _, attribute = name.partition(":")
+def match(pattern: str) -> list[str]:
+    """Return the functions of a module that a glob selects, ``package.module:GLOB``. Raises UserError if there is none.
+
+    A module may list names of functions in ``__dir__`` that its ``__getattr__`` makes (PEP 562).
+    """
+    path, _, glob = pattern.partition(":")
+    names = _function_names(_import(pattern))
+    found = [f"{path}:{name}" for name in names if fnmatch.fnmatchcase(name, glob)]
+    if not found:
+        hint = f"there is {', '.join(names[:5])}" if names else f"define one there: {CONTRACT}"
+        raise UserError(f"--models: no function of the module {path} fits {glob!r}; {hint}")
+    return found
+
+
+def _import(name: str) -> ModuleType:
+    """Import the module of a function, whose default type holds for its functions. Raises UserError."""
+    path = name.partition(":")[0]
     if not all(part.isidentifier() for part in path.split(".")):
         raise UserError(f"--models: {name} is not of the form package.module:function")
     try:
@@ -126,11 +142,22 @@ def _find(name: str) -> Callable[[int], Any]:
             why = f"importing the module {path} of {name} raised {in_short(problem)}; fix that first"
             raise BrokenModelError(f"--models: {why}") from None
         raise UserError(f"--models: {why}") from None
+    return module
+
+
+def _function_names(module: ModuleType) -> list[str]:
+    functions = inspect.getmembers(module, inspect.isfunction)
+    return [key for key, each in functions if each.__module__ == module.__name__ and key[0] != "_"]
+
+
+def _find(name: str) -> Callable[[int], Any]:
+    """Import a function. Raises UserError, with the nearest names, if there is none."""
+    path, _, attribute = name.partition(":")
+    module = _import(name)
     function: Callable[[int], Any] | None = getattr(module, attribute, None)
     if callable(function):
         return _under(_dtypes[path], function)
-    functions = inspect.getmembers(module, inspect.isfunction)
-    names = [key for key, each in functions if each.__module__ == module.__name__ and key[0] != "_"]
+    names = _function_names(module)
     near = (nearest(attribute, names) or names)[:5]
     hint = f"there is {', '.join(near)}" if near else f"define a function there: {CONTRACT}"
     raise UserError(f"--models: the module {path} has no function {attribute!r}; {hint}")

@@ -53,14 +53,26 @@ class Chip:
     price_usd: Annotated[
         float | None, Column("its list price at launch, unless `note` differs", "USD", least=1, most=1e6)
     ] = None
+    link: Annotated[
+        str, Column("what joins a GPU to all others of its node; bridges that join a few cards are left out", empty="")
+    ] = ""
+    link_byte_per_s: Annotated[
+        float | None,
+        Column(
+            "rate of `link` each way: half of a datasheet's NVLink, which counts both; of PCIe after its coding",
+            least=1e8, most=1e14,
+        ),
+    ] = None  # fmt: skip
+    node_gpus: Annotated[int | None, Column("the most GPUs that `link` joins", NUMBER, least=2, most=10_000)] = None
 
     def problem(self) -> tuple[str, str]:
-        """Return the column and the problem of a sparse peak below the dense one, or two empty texts."""
-        sparse = self.sparse_peak_flop_per_s
-        if sparse is None or sparse >= self.peak_flop_per_s:
-            return "", ""
-        named = f"{quote(self.chip)} at {self.precision}"
-        return "sparse_peak_flop_per_s", f"the sparse peak is below the dense one of {named}"
+        """Return a column and its problem, or two empty texts: a sparse peak below the dense one, or half a link."""
+        named, sparse = f"{quote(self.chip)} at {self.precision}", self.sparse_peak_flop_per_s
+        if sparse is not None and sparse < self.peak_flop_per_s:
+            return "sparse_peak_flop_per_s", f"the sparse peak is below the dense one of {named}"
+        if bool(self.link) != (self.link_byte_per_s is not None):
+            return "link_byte_per_s", f"{named} has a link without a rate, or a rate without the link's name"
+        return "", ""
 
 
 RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")

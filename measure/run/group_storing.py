@@ -11,9 +11,9 @@ from measure.domain.cell import Cell
 from measure.domain.groups import (
     ALL_REDUCE,
     BACKENDS,
-    COLLECTIVES,
     COMMUNICATIONS,
     OVERSUBSCRIBED,
+    TIMED_COLLECTIVES,
     CollectiveCell,
     DataParallelCell,
     bus_byte_per_s,
@@ -66,7 +66,7 @@ def missing_groups(request: Request, cache: RunCache) -> list[GroupTask]:
     sizes = group_sizes(kind)
     collectives = group_rows(cache.tried(CollectiveMeasurement), CollectiveCell.of)
     for processes, precision in product(sizes, dict.fromkeys(map(stored_as, request.precisions))):
-        messages = list(product(COLLECTIVES, SIZES[kind]))
+        messages = list(product(TIMED_COLLECTIVES, SIZES[kind]))
 
         def rows_of(item: tuple[str, int], at: tuple[Any, ...] = (precision, processes, BACKENDS[kind])) -> list[Any]:
             return collectives.get(CollectiveCell(*item, *at), [])

@@ -9,7 +9,7 @@ from typing import Any
 from measure.machine.device import Device
 from measure.run.group import run_ranks
 from measure.run.tasks import Beat, CellTask, Failure, Task
-from measure.timing.groups import DataParallel, prepare_collective
+from measure.timing.groups import DataParallelModel, prepare_collective
 from measure.timing.sampling import Sampling
 
 SECTION = "distributed"
@@ -141,5 +141,5 @@ class DataParallelTask(GroupTask, CellTask):
         return type(self), self.cell, self.processes, frozenset(self.items)
 
     def prepare(self, device: Device) -> Callable[[Any], Prepared]:
-        made = DataParallel(device, self.model, self.cell)
+        made = DataParallelModel(device, self.model, self.cell)
         return lambda item: (made.step(item), {"gradient_byte": made.gradient_byte})

@@ -21,7 +21,7 @@ from typing import Any
 from measure.domain.models import Model
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
-from measure.models import identity
+from measure.models import identity, own_models
 from measure.models.own_models import BrokenModelError, RaisedError
 from measure.run.processes import FORKS, START_LIMIT_S, EndedError, IsolatedProcess, Processes, oom_kills
 from measure.run.tasks import KILLED, Failure, Task
@@ -255,6 +255,11 @@ class IsolatedCalls(Worker):
 
     def describe(self, name: str) -> Model:
         return self.call(name, identity.describe, name)
+
+    def match(self, pattern: str) -> list[str]:
+        """Return the names of own models that a name or a glob selects."""
+        is_glob = any(mark in pattern for mark in "*?[")
+        return self.call(pattern, own_models.match, pattern) if is_glob else [pattern]
 
     def call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that runs the code of the own model ``name``, and return its value.

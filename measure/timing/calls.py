@@ -203,7 +203,7 @@ class TrainingStep:
             self._optimizer = torch.optim.SGD(parameters, LEARNING_RATE, MOMENTUM)
         self.scaler = torch.amp.GradScaler(call.kind, enabled=call.autocast == torch.float16)
         self._output: Any = None
-        self._distance: Any = None
+        self.distance: Any = None
 
     @property
     def stages(self) -> Mapping[str, Callable[[], object]]:
@@ -212,11 +212,11 @@ class TrainingStep:
     def forward(self) -> None:
         with self._call.casting():
             self._output = self._call()
-            self._distance = self._loss(self._output)
+            self.distance = self._loss(self._output)
 
     def backward(self) -> None:
-        self.scaler.scale(self._distance).backward()
-        self._output = self._distance = None
+        self.scaler.scale(self.distance).backward()
+        self._output = self.distance = None
 
     def update(self) -> None:
         self.scaler.step(self._optimizer)

@@ -89,7 +89,7 @@ def prepare_collective(device: Device, collective: str, precision: str, message_
 
 
 @dataclass
-class DataParallel:
+class DataParallelModel:
     """A training step of a network under DistributedDataParallel, each rank with inputs of its own."""
 
     device: Device

@@ -27,6 +27,7 @@ COLLECTIVES = {
     "symm_mem::multimem_all_reduce_": 2, "vllm::all_reduce": 2, "_c10d_functional::all_reduce": 2,
     "c10d::_allgather_base_": 1, "c10d::_reduce_scatter_base_": 1, "c10d::alltoall_base_": 1,
 }  # fmt: skip
+NCCL = "nccl::"  # begins the name of the range in which such an operator launches its kernels
 GLOO = "gloo::"  # begins the name of a collective on a thread of its own, which an operator of ``COLLECTIVES`` starts
 # The places of the groups and of the input among the arguments
 CONVOLUTIONS = {"aten::convolution": (8, 0), "aten::_convolution": (8, 0), "aten::convolution_backward": (9, 1)}
@@ -83,6 +84,16 @@ class CallCounter:
         found = own or next(iter(chain), operator)
         return found, self.of(found)
 
+    def message_byte(self, operator: OperatorEvent) -> int | None:
+        """Return the bytes of what a collective sends or receives, whichever is more; None for another operator."""
+        name = operator.name
+        if name not in COLLECTIVES and not name.startswith((GLOO, NCCL)):
+            return None
+        sizes = [tensor_byte(each) for each in recorded_tensors(operator.signature, self._listed)]
+        if not sizes:
+            return None
+        return max(sizes) if COLLECTIVES.get(name) == 1 else sum(sizes)  # 1: input and output are two tensors
+
     def of(self, operator: OperatorEvent) -> CallCounts:
         key = operator.name, id(operator.signature)
         if key not in self._counts:
@@ -95,10 +106,10 @@ class CallCounter:
         tensors = recorded_tensors(signature, self._listed)
         precision = next((PRECISIONS[each.dtype] for each in tensors if each.dtype in PRECISIONS), None)
         shape = " ".join(shape_name(each.shape) or "1" for each in tensors[:MOST_SHAPES])
-        if name in COLLECTIVES or name.startswith(GLOO):
+        if name in COLLECTIVES or name.startswith((GLOO, NCCL)):
             if not tensors:
                 return CallCounts(None, None, precision, shape, reason=NO_LIST)
-            passes = COLLECTIVES.get(name, 2)  # gloo's have one list of tensors, which they overwrite
+            passes = COLLECTIVES.get(name, 2)  # the ranges have one list of tensors, which is overwritten
             return CallCounts(NOTHING, passes * sum(map(tensor_byte, tensors)), precision, shape)
         if TRITON.fullmatch(name):  # it reads and writes its tensors
             work = None if signature.flop is None else Work(signature.flop)

@@ -5,7 +5,7 @@ import re
 from measure.counting.memory import COPIES, FILLS, REARRANGEMENTS
 from measure.domain.trace_records import COMMUNICATION, COPY, OPTIMISER, POINTWISE, REDUCTION
 from measure.domain.words import COSTS, ELEMENTARY, LAYER_KINDS, TANH_GELU, UPDATE
-from measure.traces.counts import COLLECTIVES, GLOO, CallCounts
+from measure.traces.counts import COLLECTIVES, GLOO, NCCL, CallCounts
 
 CONVOLUTION, DEPTHWISE, OTHER = "convolution", "depthwise convolution", LAYER_KINDS[-1]
 
@@ -45,7 +45,7 @@ def kind_of(names: list[str], counts: CallCounts, stage: str) -> str:
     """
     carrier = names[0].partition("::")[2] or names[0]
     base = carrier.removesuffix("_")
-    if names[0] in COLLECTIVES or names[0].startswith(GLOO):
+    if names[0] in COLLECTIVES or names[0].startswith((GLOO, NCCL)):
         return COMMUNICATION
     if stage == UPDATE or UPDATES.match(carrier):
         return OPTIMISER

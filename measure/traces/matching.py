@@ -25,7 +25,7 @@ CLOCK = 1e-3  # a shorter gap (µs) is rounding: the profiler's clock counts nan
 # Why a kernel has no operator
 BEFORE = "launched before the recording began"
 UNRECORDED = "its launch was not recorded"
-GRAPH = "launched by a CUDA graph, which records no operators"
+GRAPH = "launched by a CUDA graph, which records no operators"  # unless its capture is given too
 OUTSIDE = "launched outside of operators"
 UNMATCHED = (BEFORE, UNRECORDED, GRAPH, OUTSIDE)
 
@@ -38,6 +38,8 @@ class Match(NamedTuple):
     reason: str | None
     step: int | None  # None: outside the profiler's steps
     gap: float  # how long the device was idle before it (µs)
+    launched: float | None = None  # on the host (µs)
+    replay: int | None = None  # the launch of the graph that it was captured in
 
 
 @dataclass
@@ -96,9 +98,10 @@ def match(trace: Trace, nested: Nest) -> list[Match]:
     busy_until: dict[int, float] = {}
     for event in sorted(trace.work, key=START):
         launch = None if event.correlation is None else trace.launches.get(event.correlation)
-        operator, reason = None, None
+        operator, reason, replay = None, None, None
         if launch is not None and "GraphLaunch" in launch.name:  # the operator around it launched the whole graph
-            reason = GRAPH
+            operator, replay = trace.replayed.get(event), event.correlation
+            reason = None if operator else GRAPH
         else:
             operator = nested.at(launch.thread, launch.start) if launch else None
             if operator is None and event.external_id is not None:
@@ -112,7 +115,7 @@ def match(trace: Trace, nested: Nest) -> list[Match]:
         step = None if launched is None else trace.step_at(launched)
         idle_from = busy_until.get(event.device, event.start)
         gap = event.start - idle_from
-        matches.append(Match(event, operator, reason, step, gap if gap >= CLOCK else 0.0))
+        matches.append(Match(event, operator, reason, step, gap if gap >= CLOCK else 0.0, launched, replay))
         busy_until[event.device] = max(idle_from, event.end)
     return matches
 

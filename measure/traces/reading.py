@@ -31,6 +31,13 @@ LAUNCHES = re.compile(r"(\w+_)?(runtime|driver)")  # CUDA's, HIP's, SYCL's
 ANNOTATIONS = ("user_annotation", *OPERATORS)  # in 2021 the profiler's own ranges were operators
 STEP = re.compile(r"ProfilerStep#(\d{1,18})(?!\d)")  # longer: no counter's number
 GLOO = re.compile("gloo:([a-z_]{1,30})")  # a collective that the library gloo runs on a thread of its own
+NCCL = re.compile("nccl:([a-z_]{1,30})")  # the range in which torch launches a collective of NCCL or RCCL
+COMMUNICATION_RANGE = "record_param_comms"  # the range around it, whose fields describe the collective
+GROUP = re.compile(r"[\w.:-]{1,64}")
+# The served batch of a step, as vLLM and SGLang annotate it where they record the details: the number of requests with
+# the sums over them of queries, of tokens in the cache, and of products of queries with queries and with tokens
+REQUESTS = r"_(\d{1,9})\(sq(\d{1,15})sk(\d{1,15})sqsq(\d{1,18})sqsk(\d{1,18})\)"
+BATCH = re.compile(rf"execute_\d{{1,9}}_context{REQUESTS}_generation{REQUESTS}")
 UPDATE = "Optimizer.step#"  # begins the range of an optimiser's step
 PROFILERS_OWN = ("ac2g", "fwdbwd", "gpu_user_annotation", "async_cpu_to_gpu", "forward_backward", "trace", "")
 RANK = re.compile(r"(.*\D)\d+", re.DOTALL)  # a process of a merged file: its rank, then its number
@@ -53,6 +60,18 @@ class Signature(NamedTuple):
 NO_ARGUMENTS = Signature([], [], [], [])
 
 
+class Message(NamedTuple):
+    """What a trace records of a collective; None for what it does not."""
+
+    collective: str | None  # torch's name
+    group: str | None
+    ranks: str | None  # split by spaces; torch names at most 30
+    group_size: int | None
+    sequence: int | None  # of the collective in its group
+    elements: int | None  # of the larger of input and output
+    dtype: str | None
+
+
 @dataclass(slots=True, eq=False)
 class OperatorEvent:
     """One call of an operator on the host; times in µs. ``caller`` is set by ``matching``."""
@@ -65,6 +84,7 @@ class OperatorEvent:
     sequence: int | None  # of the autograd node that it makes or runs
     signature: Signature
     caller: "OperatorEvent | None" = None
+    message: Message | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +98,7 @@ class DeviceEvent:
     duration: float
     correlation: int | None
     external_id: int | None
-    ranks: str | None = None  # of a collective, split by spaces
+    message: Message | None = None  # of a collective
 
     @property
     def end(self) -> float:
@@ -91,6 +111,21 @@ class Launch(NamedTuple):
     name: str
     thread: Thread
     start: float
+    kernel: str | None = None  # as ROCm records it
+
+
+class Batch(NamedTuple):
+    """The requests that a server runs in a step; times in µs.
+
+    ``queries`` are the new tokens, ``tokens`` those in the cache with the new ones, each over all requests, and
+    ``scores`` the sum over the requests of the product of both.
+    """
+
+    start: float
+    end: float
+    queries: int
+    tokens: int
+    scores: int
 
 
 class Range(NamedTuple):
@@ -120,11 +155,14 @@ class Trace:
     driver: str | None = None
     rank: int = 0
     world_size: int = 1
+    groups: int = 0  # groups of ranks that the process was in; 0: not recorded
     operators: list[OperatorEvent] = field(default_factory=list)
     launches: dict[int, Launch] = field(default_factory=dict)
     work: list[DeviceEvent] = field(default_factory=list)
     steps: list[Range] = field(default_factory=list)  # by their start, as are the updates
     updates: list[Range] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    replayed: dict[DeviceEvent, OperatorEvent] = field(default_factory=dict)  # of graphs, set by ``replays``
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -157,6 +195,7 @@ def read(path: Path) -> list[Trace]:
     for each in traces:
         each.steps.sort(key=START)
         each.updates.sort(key=START)
+        each.batches.sort(key=START)
     if not any(each.operators or each.work for each in traces):
         left_out = "".join(f", and {number} {reason}" for reason, number in traces[0].left_out.items())
         remedy = "export one of torch.profiler around a step"
@@ -187,11 +226,12 @@ class _Reader:
                 shared.work += each.work
                 shared.steps += each.steps
                 shared.updates += each.updates
+                shared.batches += each.batches
             return [shared]
         if lost := sum(len(each.work) for label, each in self._ranks.items() if label not in ranks):
             shared.left_out["kernels of no rank"] += lost
         ranks.sort(key=lambda label: re.sub(r"\d+", lambda number: number[0].zfill(18), label))
-        names = ("operators", "launches", "work", "steps", "updates")
+        names = ("operators", "launches", "work", "steps", "updates", "batches")
         events = [{name: getattr(self._ranks[label], name) for name in names} for label in ranks]
         found = [replace(shared, **each, rank=n, world_size=len(ranks)) for n, each in enumerate(events)]
         for each in found[1:]:
@@ -210,6 +250,7 @@ class _Reader:
                     trace.devices[each["id"]] = GpuProperties(name, capability, memory_byte)
         elif key == "distributedInfo" and isinstance(value, dict):
             trace.rank, trace.world_size = _whole(value.get("rank")) or 0, _whole(value.get("world_size")) or 1
+            trace.groups = _whole(value.get("pg_count")) or 0
         elif key == "metadata" and isinstance(value, dict):  # tools that record benchmarks add it
             trace.network = _matching(NETWORK, value.get("repo_id"))
             trace.torch = _matching(VERSION, value.get("torch_version"))
@@ -246,8 +287,8 @@ class _Reader:
         external = _whole(arguments.get("External id", arguments.get("external id")))
         if kind:
             device, correlation = _whole(arguments.get("device")) or 0, _whole(arguments.get("correlation"))
-            ranks = " ".join(re.findall(r"\d{1,9}", str(arguments.get("Process Group Ranks", ""))[:10_000])) or None
-            trace.work.append(DeviceEvent(kind, intern(name), device, start, duration, correlation, external, ranks))
+            message = _message(arguments)
+            trace.work.append(DeviceEvent(kind, intern(name), device, start, duration, correlation, external, message))
         elif is_launch:
             if (correlation := _whole(arguments.get("correlation"))) is not None:
                 earlier = trace.launches.get(correlation)
@@ -256,15 +297,22 @@ class _Reader:
                         f"{trace.path}: holds several processes that number their launches alike, so that no kernel "
                         "can be assigned; import the file of each rank instead"
                     )
-                trace.launches[correlation] = Launch(intern(name), thread, start)
+                kernel = arguments.get("kernel")
+                kernel = intern(kernel) if isinstance(kernel, str) and kernel.isprintable() else None
+                trace.launches[correlation] = Launch(intern(name), thread, start, kernel)
         elif match := STEP.match(name):
             trace.steps.append(Range(int(match[1]), start, start + duration))
         elif name.startswith(UPDATE):
             trace.updates.append(Range(0, start, start + duration))
-        elif is_operator or GLOO.fullmatch(name):
-            name = GLOO.sub(r"gloo::\1", name)
+        elif match := BATCH.fullmatch(name):
+            sums = [int(each) for each in match.groups()]
+            queries, tokens, scores = (sums[place] + sums[place + 5] for place in (1, 2, 4))
+            trace.batches.append(Batch(start, start + duration, queries, tokens, scores))
+        elif is_operator or GLOO.fullmatch(name) or NCCL.fullmatch(name):
+            name = NCCL.sub(r"nccl::\1", GLOO.sub(r"gloo::\1", name))
             sequence, signature = _whole(arguments.get("Sequence number")), self._signature(arguments)
             event = OperatorEvent(intern(name), thread, start, start + duration, external or 0, sequence, signature)
+            event.message = _message(arguments) if name == COMMUNICATION_RANGE else None
             trace.operators.append(event)
 
     def _signature(self, arguments: dict[str, Any]) -> Signature:
@@ -279,6 +327,17 @@ class _Reader:
         byte = None if gigabyte is None else _whole(round(gigabyte * 1e9))
         signature = Signature(shapes, types, strides, values, _whole(arguments.get("kernel_flop")), byte)
         return self._signatures.setdefault(repr(signature), signature)
+
+
+def _message(arguments: dict[str, Any]) -> Message | None:
+    """Return what a kernel or range records of its collective; None for one that records nothing."""
+    collective, dtype = (_matching(GROUP, arguments.get(name)) for name in ("Collective name", "dtype"))
+    group = _matching(GROUP, str(arguments.get("Process Group Name", "")))
+    ranks = " ".join(re.findall(r"\d{1,9}", str(arguments.get("Process Group Ranks", ""))[:10_000])) or None
+    size, sequence = _whole(arguments.get("Group size")), _whole(arguments.get("Seq"))
+    elements = [_whole(arguments.get(f"{side} msg nelems")) for side in ("In", "Out")]
+    message = Message(collective, group, ranks, size, sequence, max((n for n in elements if n), default=None), dtype)
+    return message if any(each is not None for each in message) else None
 
 
 def _category(name: str, arguments: dict[str, Any]) -> str:

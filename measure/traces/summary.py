@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,9 +15,11 @@ from measure.domain.kernel_names import is_conversion
 from measure.domain.step_parts import step_parts
 from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceCollective, TraceOperator, TraceStep
 from measure.domain.words import LAYER_KINDS
+from measure.traces.collectives import Exchange, Span, collective_rows, host_work
 from measure.traces.counts import COLLECTIVES, GLOO, CallCounter, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
+from measure.traces.paged import Call, paged_counts
 from measure.traces.reading import START, OperatorEvent, Trace
 
 AROUND = "host time around the operators"
@@ -45,7 +47,7 @@ class GroupKey(NamedTuple):
 class _Group:
     """Sums over the equal calls of an operator. Times are in µs."""
 
-    calls: dict[int, CallCounts] = field(default_factory=dict)  # by the identity of their events
+    calls: dict[Call, CallCounts] = field(default_factory=dict)
     kernels: int = 0
     time: float = 0.0
     copy: float = 0.0
@@ -56,21 +58,23 @@ class _Group:
 class _Grouping:
     """Groups operators by the call that carries their counts."""
 
-    def __init__(self, trace: Trace, nested: Nest, matches: Iterable[Match]) -> None:
-        self._nested, self._stages, self._counter = nested, Stages(trace), CallCounter(trace)
+    def __init__(self, trace: Trace, nested: Nest, matches: Sequence[Match]) -> None:
+        self._nested, self._stages, self.counter = nested, Stages(trace), CallCounter(trace)
         # A call multiplies in TF32 if one of its kernels does.
         self._tf32 = {
-            id(self._counter.carrier(each.operator)[0])
+            id(self.counter.carrier(each.operator)[0])
             for each in matches
             if each.operator is not None and TF32.search(each.event.name)
         }
+        self._paged = paged_counts(trace, matches, self.counter)
         self.groups: defaultdict[GroupKey, _Group] = defaultdict(_Group)
 
     def key(
-        self, operator: OperatorEvent, device: int, step: int | None, kernel: str
-    ) -> tuple[GroupKey, CallCounts, int]:
+        self, operator: OperatorEvent, device: int, step: int | None, kernel: str, replay: int | None = None
+    ) -> tuple[GroupKey, CallCounts, Call]:
         """Return a group's key, the counts of the call that carries them, and the identity of that call."""
-        carrier, counts = self._counter.carrier(operator)
+        carrier, counts = self.counter.carrier(operator)
+        counts = self._paged.get((id(carrier), replay), counts)
         stage = self._stages.of(carrier)
         names = [each.name for each in callers(carrier)]
         if (made := maker(carrier, self._nested)) is not None:
@@ -92,7 +96,7 @@ class _Grouping:
             key = key._replace(layer_kind=LAYOUT)
             if counts.work is not None:  # the work and bytes of the call are its other kernels'
                 counts = counts._replace(work=NOTHING, byte=0)
-        return key, counts, id(carrier)
+        return key, counts, (id(carrier), replay)
 
 
 @dataclass
@@ -171,19 +175,23 @@ def summarise(trace: Trace) -> TraceSummary:
     nested = nest(trace.operators)
     matches = match(trace, nested)
     grouping = _Grouping(trace, nested, matches)
-    collectives = _Collectives(trace)
+    exchanges: list[Exchange] = []
+    computing: defaultdict[int, list[Span]] = defaultdict(list)
     for each in matches:
         event, name = each.event, NCCL.match(each.event.name)
         collective = name and name[1]
         if each.operator is None:
             group = grouping.groups[_unknown(event.device, each.step, each.reason)]
         else:
-            key, counts, call = grouping.key(each.operator, event.device, each.step, event.name)
+            key, counts, call = grouping.key(each.operator, event.device, each.step, event.name, each.replay)
             group = grouping.groups[key]
             group.calls[call] = counts
             collective = key.operator if key.layer_kind == COMMUNICATION else collective
         if collective and event.kind == "kernel":
-            collectives.add(event.device, each.step, collective, event.ranks, event.duration)
+            span = event.start, event.end
+            exchanges.append(Exchange(event.device, each.step, collective, each.operator, event.message, *span))
+        elif event.kind == "kernel":
+            computing[event.device].append((event.start, event.end))
         group.gap += each.gap
         if event.kind == "kernel":
             group.kernels += 1
@@ -193,25 +201,13 @@ def summarise(trace: Trace) -> TraceSummary:
             group.copy += event.duration
     if not matches:
         _add_host_calls(trace, grouping)
+        computing[0] = host_work(trace)
     for ran in sorted((each for each in trace.operators if each.name.startswith(GLOO)), key=START):
-        collectives.add(0, trace.step_at(ran.start), ran.name.replace("::", "."), None, ran.end - ran.start)
+        step, called = trace.step_at(ran.start), ran.name.replace("::", ".")
+        exchanges.append(Exchange(0, step, called, ran, None, ran.start, ran.end))
+    collectives = collective_rows(trace, exchanges, computing, grouping.counter)
     operators = [_row(trace.rank, key, group) for key, group in grouping.groups.items()]
-    return TraceSummary(trace, matches, operators, list(_steps(trace, matches)), collectives.rows)
-
-
-class _Collectives:
-    """Numbers the collectives of each step by name and ranks, in the order of their start; none of a single process."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._numbers: Counter[tuple[Any, ...]] = Counter()
-        self.rows: list[TraceCollective] = []
-
-    def add(self, device: int, step: int | None, operator: str, ranks: str | None, time: float) -> None:
-        if step is not None and self._trace.world_size > 1:
-            same = device, step, operator, ranks
-            self.rows.append(TraceCollective(self._trace.rank, *same, self._numbers[same], _seconds(time)))
-            self._numbers[same] += 1
+    return TraceSummary(trace, matches, operators, list(_steps(trace, matches)), collectives)
 
 
 def _name(operator: str, kernel: str) -> str:

@@ -6,7 +6,7 @@ import json
 import secrets
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
@@ -18,17 +18,18 @@ from measure.counting.count import count_call, identity
 from measure.domain.cell import Cell
 from measure.domain.energy import RoundEnergy
 from measure.domain.latency import summarise_cell, without_launches
-from measure.domain.models import OWN, Model
+from measure.domain.models import OWN
 from measure.domain.records import OperatorTime, Profile, RoofMeasurement, Run
 from measure.domain.roofs import Roof, machine_roof
-from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, PRECISIONS, shape_name, stored_as
-from measure.domain.workload_records import WORKLOAD, Layer, Workload
+from measure.domain.variants import OPTIMIZERS
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
+from measure.domain.workload_records import WORKLOAD, Layer, Operator, Workload
 from measure.errors import UserError, as_called, one_line, text_of
 from measure.machine import devices, settings
 from measure.machine.checks import warning_of_use
 from measure.machine.device import Device
 from measure.machine.environment import current
-from measure.models.call import Call, copy_to_meta, held_tensors, refuse_hidden, torch_dtype
+from measure.models.call import Call, copy_to_meta
 from measure.roofs import roofs
 from measure.run import plan, runner
 from measure.run.estimate import MemoryFit
@@ -40,16 +41,29 @@ from measure.run.worker import Worker, classify
 from measure.timing.calls import without_gradients
 from measure.timing.sampling import ROUND_SAMPLING, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
+from measure.verbs import experiments, operators
 from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
-from measure.verbs.flags import Verbs, add_formats, add_place, add_verb, check_writable, parse_batch_size, parse_time
+from measure.verbs.at_hand import call_at_hand, description
+from measure.verbs.flags import (
+    Verbs,
+    add_formats,
+    add_place,
+    add_verb,
+    check_writable,
+    parse_batch_size,
+    parse_count,
+    parse_time,
+)
 from measure.verbs.listing import read_earlier
 from measure.verbs.run_flags import make_sampling, resolve_request_of_one, with_defaults
+from measure.verbs.step_memory import answer_memory
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 from roofwright.command_line import data_flag
 
 if TYPE_CHECKING:
     from torch import nn
 
+MOST_OPERATORS = 20
 SECTIONS = ("workload", "roofs", "inference", "operators")
 DEFAULTS_OF_TENSORS = settings.DEFAULT_DTYPE, settings.DEFAULT_DEVICE  # a network at hand may rely on its user's
 
@@ -65,6 +79,19 @@ def add_verbs(verbs: Verbs) -> None:
     add("--device", default="auto", metavar="DEVICE", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)")
     add_place(flags)
     add("--layers", action="store_true", help="list the layers, with FLOP, bytes, bound and time")
+    text = "profile a training step too, and list the N longest operators of it and of a forward pass (default: 20)"
+    add("--operators", type=parse_count, nargs="?", const=MOST_OPERATORS, metavar="N", help=text)
+    alone = flags.add_mutually_exclusive_group()
+    text = "the memory of a training step by block and operator, over time and with checkpoints; nothing is run"
+    alone.add_argument("--memory", action="store_true", help=text)
+    text = "time the first calls of a new process one by one instead, of a forward pass and of a training step"
+    alone.add_argument("--warm-up", action="store_true", help=text)
+    text = (
+        "list the number types of a training step under autocast instead: of each layer's parameters, input, output "
+        "and gradients, and of the loss; autocast to bf16, or to fp16 with --precisions fp16"
+    )
+    alone.add_argument("--types", action="store_true", help=text)
+    add("--optimizer", choices=OPTIMIZERS, metavar="O", help="of --memory: sgd (with momentum) or adam (default: sgd)")
     add_formats(flags, {"--json": "print JSON (docs/json.md)", "--markdown": "print Markdown"})
     text = "give a call up that takes longer than this (default: %(default)s)"
     add("--call-limit", type=parse_time, default="60s", metavar="TIME", help=text)
@@ -76,11 +103,20 @@ def main(flags: argparse.Namespace) -> int:
     for the roof, a round of each cell, and a profile of the first. A model of yours is measured anew after a change of
     its code, in the place of its earlier rows, and shown before and after.
     """
+    if flags.optimizer and not flags.memory:
+        raise UserError("--optimizer: is of a training step; add --memory")
+    if flags.layers and flags.memory:
+        raise UserError("--layers: --memory lists blocks instead; leave one of the two out")
     device, threads = devices.find(flags.device), parse_threads(flags.threads)
     stop_as_by_ctrl_c()  # before an own model has a process
     request, sampling = make_request(flags)
     environment = current(device, threads)
+    if flags.memory:
+        return answer_memory(flags, request, device.kind, environment)
     request.check_device(environment)
+    table = markdown if flags.markdown else aligned
+    if flags.warm_up or flags.types:
+        return experiments.answer(flags, request, device, threads, sampling, table, environment.label)
     folder = machine_folder(flags.data, flags.machine, environment)
     cache = RunCache(Workloads(flags.data), folder, environment, secrets.randbelow(10**6))
     before = read_earlier(cache, request)
@@ -88,7 +124,6 @@ def main(flags: argparse.Namespace) -> int:
     tasks = tasks_to_do(cache, request)
     if tasks:
         check_writable(flags.data)
-    table = markdown if flags.markdown else aligned
     with closing(Worker(device.torch_name, threads, sampling)) as worker:
         if counting := [task for task in tasks if not task.is_of_machine]:
             _do(counting, cache, worker, device)
@@ -100,10 +135,13 @@ def main(flags: argparse.Namespace) -> int:
                 print(warning, file=sys.stderr)
             _do(measuring, cache, worker, device)
             found = read_answer(cache, request)
+    profiled = read_operators(cache, request) if flags.operators else []
     if flags.json:
-        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+        with_operators = {"operators": operators.as_json(profiled)} if flags.operators else {}
+        print(json.dumps(found.as_json() | with_operators, indent=2, allow_nan=False))
     else:
         lines = result_lines(found, table, with_layers=flags.layers, data_flag=data_flag(flags.data))
+        lines += operators.operator_lines(profiled, flags.operators or 0, table)
         changes = before.lines(cache, table)
         print("", *lines, *(["", *changes] if changes else []), sep="\n")
     return 0
@@ -114,13 +152,20 @@ def make_request(flags: argparse.Namespace) -> tuple[Request, Sampling]:
     given = {name: getattr(flags, name) for name in ("batch_sizes", "precisions", "data", "call_limit")}
     quick = with_defaults(models=[flags.model], variants=[EAGER], sections=SECTIONS, quick=True, **given)
     request = resolve_request_of_one("NAME", quick)
-    request = replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
+    steps = request.models if flags.operators else []
+    sizes = request.batch_sizes[:1]
+    request = replace(request, training_models=steps, training_batch_sizes=sizes, rounds=1, most_rounds=1, quick=False)
     return request, make_sampling(quick)
 
 
 def first_cell(request: Request) -> Cell:
     """Return the profiled cell of a request: at its first precision and smallest batch size."""
     return Cell(request.models[0].name, request.batch_sizes[0], request.precisions[0], INFERENCE, EAGER)
+
+
+def profiled_cells(request: Request) -> list[Cell]:
+    """Return the cells that are profiled: the first one, and with ``--operators`` a training step of it."""
+    return [first_cell(request), *(cell for _, cell in request.cells(STEP))][: 1 + len(request.training_models)]
 
 
 def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
@@ -130,7 +175,7 @@ def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
 
     def is_needed(task: Task) -> bool:
         if not isinstance(task, RoofTask):
-            return not isinstance(task, ProfileTask) or task.cell == first_cell(request)
+            return not isinstance(task, ProfileTask) or task.cell in profiled_cells(request)
         is_product = task.roof_kernel == "matmul"
         is_unknown = task.precision not in roof.flop_per_s if is_product else roof.byte_per_s is None
         return task in first and (is_unknown or roof.load > 0)
@@ -182,6 +227,16 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     return make_answer(first, shape, cache.environment, roof, *held)
 
 
+def read_operators(cache: RunCache, request: Request) -> list[operators.ProfiledCall]:
+    """Read the profiles of a request's one model from the cache."""
+    (model,), first = request.models, first_cell(request)
+    profiles = [row for row in cache.rows(Profile) if row.code == model.code]
+    counted = (model.name, shape_name(model.input_shape), first.batch, stored_as(first.precision), None)
+    workload_of = attrgetter(*WORKLOAD)
+    rows = [row for each in (Layer, Operator) for row in cache.workloads.rows(each) if workload_of(row) == counted]
+    return operators.read_profiled(cache.folder, profiles, profiled_cells(request), rows)
+
+
 def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAnswer:
     """Count a network, time its forward pass where it is, and compare it with this machine's roof.
 
@@ -201,28 +256,9 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     """
     import torch
 
-    if not isinstance(network, torch.nn.Module):
-        given = repr(network) if isinstance(network, str) else f"a {type(network).__name__}"
-        raise ValueError(
-            f"network: {given} is not a torch.nn.Module; build one, such as torchvision.models.resnet18(), or use "
-            f"{as_called('measure model NAME')}"
-        )
-    positional = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    call = Call(network, (), dict(inputs)) if isinstance(inputs, Mapping) else Call(network, positional)
-    tensors = held_tensors((call.inputs, call.keywords))
-    if not tensors:
-        raise ValueError("inputs hold no tensor; give a tensor, a tuple of arguments or a dictionary of keywords")
-    values = list(network.parameters()) or [tensor for tensor in tensors if tensor.is_floating_point()]
-    types = {each.dtype.to_real() for each in values} or {torch.float32}  # complex numbers are two real ones
-    precision = next((each for each in PRECISION_BYTE if torch_dtype(each) in types), None)
-    if precision is None:
-        precisions = ", ".join(PRECISION_BYTE)
-        raise ValueError(f"the network's parameters are none of {precisions}; convert it, or count it alone")
-    first = tensors[0]
-    kind, batch = first.device.type, first.shape[0] if first.ndim else 1
-    device = devices.find(f"{kind}:{first.device.index or 0}" if kind == "cuda" else kind)
-    named = Model(name or type(network).__name__, OWN, OWN, tuple(first.shape[1:]) or (1,))
-    refuse_hidden(network)
+    call, precision = call_at_hand(network, inputs)
+    named, batch, where = description(call, name)
+    device = devices.find(where)
 
     def copied() -> Call:
         return Call(copy.deepcopy(network), call.inputs, call.keywords)

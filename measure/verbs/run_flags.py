@@ -45,8 +45,9 @@ def parser() -> CommandLine:
     add = command_line.add_argument_group("models and cells").add_argument
     text = (
         "names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME, language:GLOB, hf:NAME or "
-        "hf:CONFIG.json (Hugging Face), and package.module:function, a function of yours that returns a network and "
-        "its inputs for a batch size; or measured, all models of the cache's machines (default: the built-in list)"
+        "hf:CONFIG.json (Hugging Face), and package.module:function or package.module:GLOB, functions of yours that "
+        "return a network and its inputs for a batch size; or measured, all models of the cache's machines (default: "
+        "the built-in list)"
     )
     add("--models", nargs="+", metavar="NAME", help=text)
     text = "eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer roof kernels"
@@ -224,12 +225,18 @@ def resolve_request(arguments: argparse.Namespace) -> tuple[Request, dict[str, B
     models, broken = dict[str, Model](), dict[str, BrokenModelError]()
     # Their code may hang or crash, so it runs in a process of its own
     with closing(IsolatedCalls(arguments.call_limit)) as own:
-        for name in filter(catalog.is_own, dict.fromkeys(arguments.models or ())):
+        names = list[str]()
+        for given in arguments.models or ():
+            try:
+                names += own.match(given) if catalog.is_own(given) else [given]
+            except BrokenModelError as problem:
+                broken[given] = problem
+        for name in filter(catalog.is_own, dict.fromkeys(names)):
             try:
                 models[name] = own.describe(name)
             except BrokenModelError as problem:
                 broken[name] = problem
-    arguments.models = [name for name in arguments.models or () if name not in broken]
+    arguments.models = [name for name in names if name not in broken]
     if broken and not arguments.models:
         raise UserError("\n".join(map(str, broken.values())))
     return make_request(arguments, models.__getitem__), broken
@@ -238,9 +245,10 @@ def resolve_request(arguments: argparse.Namespace) -> tuple[Request, dict[str, B
 def resolve_request_of_one(flag: str, arguments: argparse.Namespace) -> Request:
     """Return the request for one model. Raises UserError, naming ``flag`` for ``--models``, for none or several."""
     try:
+        given = arguments.models[0]
         request, _ = resolve_request(arguments)
     except UserError as problem:
         raise type(problem)(str(problem).replace("--models:", f"{flag}:")) from None
     if len(request.models) > 1:
-        raise UserError(f"{flag}: {arguments.models[0]!r} selects {len(request.models)} models; name one")
+        raise UserError(f"{flag}: {given!r} selects {len(request.models)} models; name one")
     return request

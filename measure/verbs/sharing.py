@@ -33,6 +33,7 @@ from measure.domain.records import (
     Sample,
 )
 from measure.domain.schema import TABLES
+from measure.domain.words import stored_as
 from measure.domain.workload_records import Workload
 from measure.errors import UserError, as_called, chosen, printable, quote
 from measure.machine.environment import folder_name
@@ -44,7 +45,7 @@ from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
 
 Tables = Mapping[type, Sequence[Any]]
-Cells = set[tuple[str, int, str | None]]  # models, batch sizes and, if known, input shapes
+Cells = set[tuple[str, int, str, str | None]]  # models, batch sizes, stored precisions and, if known, input shapes
 
 FORM = "machine.yml"  # the issue form in .github/ISSUE_TEMPLATE
 MOST_BYTE = 25 * 10**6  # of a file that GitHub's issues take
@@ -288,7 +289,7 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
     if given.left_out:
         print(f"Left out, not tables of a machine: {name_first([*map(quote, given.left_out)])}")
     tried = (row for record in (Run, Profile, HardwareCounterProfile, DataParallelStep) for row in tables[record])
-    return name, {(row.model, row.batch, row.input_shape) for row in tried}
+    return name, {(row.model, row.batch, stored_as(row.precision), row.input_shape) for row in tried}
 
 
 def home(data: Path, name: str | None, hardware_id: str) -> str | None:
@@ -336,15 +337,17 @@ def _merge(place: Path, old: Tables, new: Tables) -> Tables:
 def _print_uncounted(measured: Cells, data: Path) -> None:
     """Name the models that were measured but not counted, with the command that counts them."""
     rows = Workloads(data).rows(Workload)
-    uncounted = measured - {(row.model, row.batch, shape) for row in rows for shape in (row.input_shape, None)}
-    usual = {(model, batch) for model, batch, shape in uncounted if shape == MEASURED_SHAPES.get(model, shape)}
-    reshaped = sorted({f"{model} at {shape}" for model, batch, shape in uncounted if (model, batch) not in usual})
+    uncounted = measured - {
+        (row.model, row.batch, row.precision, shape) for row in rows for shape in (row.input_shape, None)
+    }
+    named = {cell[:3] for cell in uncounted if cell[3] == MEASURED_SHAPES.get(cell[0], cell[3])}
+    reshaped = sorted({f"{cell[0]} at {cell[3]}" for cell in uncounted if cell[:3] not in named})
     if reshaped:
         print(f"Not counted here at inputs of this shape, and so without FLOP and bytes: {name_first(reshaped)}")
-    if usual:
-        models, batches = (sorted(set(column)) for column in zip(*usual, strict=True))
+    if named:
+        models, batches, precisions = (sorted(set(column)) for column in zip(*named, strict=True))
         # A command of a thousand names cannot be copied, and some systems refuse it
-        named = ALL_MEASURED if len(models) > MOST_NAMED else " ".join(map(shlex.quote, models))
-        cells = f"--models {named} --batch-sizes {' '.join(map(str, batches))}"
+        selected = ALL_MEASURED if len(models) > MOST_NAMED else " ".join(map(shlex.quote, models))
+        cells = f"--models {selected} --batch-sizes {' '.join(map(str, batches))} --precisions {' '.join(precisions)}"
         print(f"Not counted here, and so without FLOP and bytes: {name_first(models)}. To count them:")
         print(f"  {as_called('measure')} --sections workload {printable(cells)}{data_flag(data)}")

@@ -20,6 +20,7 @@ from measure.domain.groups import CollectiveCell, DataParallelCell, bus_byte_per
 from measure.domain.latency import TimedCell
 from measure.domain.records import CollectiveMeasurement, DataParallelStep, Environment, KernelCounters
 from measure.domain.values import latency, plain, si
+from measure.domain.words import INFERENCE, STAGES, STEP
 from measure.domain.workload_records import WORKLOAD, Workload
 from measure.errors import UserError, as_called, chosen
 from measure.predicting.records import COUNTED
@@ -46,6 +47,8 @@ def add_verbs(verbs: Verbs) -> None:
     flags = add_verb(verbs, "show", show)
     flags.add_argument("models", nargs="*", metavar="MODEL", help="names, or globs such as 'vgg*' (default: all)")
     flags.add_argument("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all)")
+    text = "list the stages of training steps too: forward pass with loss, backward pass, optimiser's update"
+    flags.add_argument("--stages", action="store_true", help=text)
     formats = {"--json": "print JSON instead of a table (docs/json.md)", "--markdown": "print the tables as Markdown"}
     add_formats(flags, formats | {"--csv": "print all machines' cells as one table of CSV"})
 
@@ -62,11 +65,11 @@ def show(flags: argparse.Namespace) -> int:
     if not names and not traces and not counts:
         raise no_measurements(flags.data)
     machines, workloads = [], Workloads(flags.data)
-    codes = workloads.codes()
+    codes, phases = workloads.codes(), (INFERENCE, STEP, *(STAGES if flags.stages else ()))
     for name in sorted(chosen("--machine", flags.machine or names, names)):
         folder = MachineFolder(flags.data, name)
         environment = folder.newest_environment()
-        machines.append((folder, environment, folder.cells(environment, codes)))
+        machines.append((folder, environment, folder.cells(environment, codes, phases=phases)))
     _warn_of_torn_rows([*(folder for folder, *_ in machines), *workloads.folders()])
     steps = {folder.name: read_groups(folder, environment, DataParallelStep) for folder, environment, _ in machines}
     if flags.models:
@@ -138,7 +141,8 @@ def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[
     failed, flags = [], []
     for cell in cells:
         if cell.latency_s is None:
-            failed.append(f"{Cell.of(cell).describe()}: {cell.status}, {cell.reason}")
+            if cell.phase not in STAGES:  # they fail as their step does
+                failed.append(f"{Cell.of(cell).describe()}: {cell.status}, {cell.reason}")
             continue
         rates = [text(rate, plain) for rate in (cell.inputs_per_s, cell.tokens_per_s)[: 1 + len(tokens)]]
         lead = *map(str, Cell.of(cell)), latency(cell.latency_s), interval(cell)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from measure.cache.project import read_both
 from measure.cache.traces import StoredTrace, read_trace
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
-from measure.domain.collectives import collective_times
+from measure.domain.collectives import collective_times, matched_share
 from measure.domain.roofs import Roof
 from measure.domain.step_parts import ARITHMETIC, StepPart, difference, step_parts
 from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceDevice, TraceOperator
@@ -67,6 +67,8 @@ def add_verbs(verbs: Verbs) -> None:
     add("--name", type=_parse_name, metavar="NETWORK", help=about)
     add("--source", type=_parse_name, metavar="TEXT", help="where the trace was published")
     add("--licence", type=_parse_name, metavar="TEXT", help="its licence there")
+    about = "traces of the captures of the CUDA graphs that FILE replays: they have the operators of its kernels"
+    add("--captured-by", nargs="+", default=[], metavar="FILE", help=about)
     add("--plan", action="store_true", help="print the findings, and store nothing")
     add("--json", action="store_true", help="print a JSON object a trace, each on a line of its own (docs/json.md)")
     flags = add_verb(verbs, "trace", print_trace)
@@ -90,7 +92,7 @@ def import_traces(flags: argparse.Namespace) -> int:
     (docs/traces.md). Recorded with record_shapes=True they have FLOP and bytes too. Of a trace only names, shapes and
     times are stored.
     """
-    from measure.traces import reading, store
+    from measure.traces import reading, replays, store
     from measure.traces.summary import summarise  # late: it imports torch
 
     if len(set(flags.files)) < len(flags.files):
@@ -100,7 +102,10 @@ def import_traces(flags: argparse.Namespace) -> int:
     labels = store.TraceLabels(chip, flags.name, flags.source, flags.licence)
     if not flags.plan:
         check_writable(flags.data)
-    for found in (summarise(trace) for name in flags.files for trace in reading.read(Path(name))):
+    for trace in (trace for name in flags.files for trace in reading.read(Path(name))):
+        if flags.captured_by:
+            replays.join(trace, [capture for name in flags.captured_by for capture in reading.read(Path(name))])
+        found = summarise(trace)
         devices = store.device_rows(found, chips, labels)
         rows = store.TraceRows(devices, found.steps, found.operators, found.collectives)
         folder = None if flags.plan else store.put(flags.data, rows)
@@ -242,7 +247,8 @@ def as_json(trace: StoredTrace, roof: Roof | None) -> dict[str, Any]:
         )
     }
     head = {"trace": trace.name, "network": first.network, "chip": first.chip}
-    waits = {"collectives": [asdict(each) for each in collective_times(trace.collectives)]}
+    times = collective_times(trace.collectives)
+    waits = {"collectives": [asdict(each) for each in times], "matched_share": matched_share(times)}
     return head | {"steps": [asdict(step) for step in trace.steps]} | parts | waits
 
 
@@ -274,18 +280,26 @@ def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list
 
 
 def _collective_lines(trace: StoredTrace, show: Table) -> list[str]:
-    """Return what the collectives of each rank transfer and wait in a step; nothing of a single rank."""
+    """Return what the collectives of each rank send, transfer and wait in a step; of a single rank no wait."""
     times = collective_times(trace.collectives)
     if not times:
         return []
-    rows: list[Line] = [("rank", "collectives", "transfer", "wait", "unmatched")]
+    head = ("rank", "collectives", "size", "transfer", "wait", "unmatched", "exposed", "bus")
+    rows: list[Line] = [head]
     for each in times:
-        spent = (latency(each.transfer_s), latency(each.wait_s), latency(each.unmatched_s) if each.unmatched_s else "")
-        rows.append((str(each.rank), plain(each.calls), *spent))
-    lines = ["", *show(rows, ("rank", "collectives", "transfer", "wait", "unmatched"))]
+        size = "" if each.byte is None else si(each.byte, "B")
+        spent = text(each.transfer_s, latency), text(each.wait_s, latency)
+        left = latency(each.unmatched_s) if each.unmatched_s else ""
+        bus = "" if each.bus_byte_per_s is None else si(each.bus_byte_per_s, "B/s")
+        rows.append((str(each.rank), plain(each.calls), size, *spent, left, text(each.exposed_s, latency), bus))
+    lines = ["", *show(rows, head)]
+    if (share := matched_share(times)) is not None:
+        lines.append(f"{percent(share)} of the collectives' time is matched between the ranks.")
     ran, here = trace.devices[0].world_size, len({row.rank for row in trace.devices})
     if here < ran:
-        lines.append(f"Of {ran} ranks {here} are imported: the wait is at least this long. Import the others too.")
+        told = "the wait is at least this long" if here > 1 else "transfer and wait are not told apart"
+        lines.append(f"Of {ran} ranks only {here} is imported" if here == 1 else f"Of {ran} ranks {here} are imported")
+        lines[-1] += f": {told}. Import the others too."
     return lines
 
 
@@ -340,9 +354,10 @@ def _remedies(trace: StoredTrace, kinds: Sequence[StepPart], total_s: float) -> 
     if total_s:
         losses += [(attention_s / total_s, PART, ATTENTION), (converted_s / total_s, CONVERSIONS, CONVERTED)]
         losses.append((fused_s / total_s, PART, UNFUSED))
-        if times := collective_times(trace.collectives):
-            losses.append((fmean(each.wait_s for each in times) / total_s, PART, UNEVEN))
-            losses.append((fmean(each.transfer_s for each in times) / total_s, PART, TRANSFER))
+        times = collective_times(trace.collectives)
+        if len(times) > 1:
+            losses.append((fmean(each.wait_s or 0.0 for each in times) / total_s, PART, UNEVEN))
+            losses.append((fmean(each.transfer_s or 0.0 for each in times) / total_s, PART, TRANSFER))
         else:
             losses.append((waiting_s / total_s, PART, WAITING))
     found = [remedy.format(percent(share)) for share, least, remedy in losses if share > least]

@@ -44,8 +44,8 @@ LOWER_PRECISIONS = ("bf16", "fp16")
 
 REFERENCE = "amd-epyc-2c-0ad4"
 """The folder of the reference machine. Text in blocks of class ``reference`` describes it."""
-OF_AUTHORS = (REFERENCE, "nvidia-h100-80gb-hbm3-69d5", "nvidia-h200-03df")
-"""The folders of the machines that come with the project."""
+OF_AUTHORS = (REFERENCE, "intel-xeon-processor-2c-decf", "nvidia-h100-80gb-hbm3-69d5", "nvidia-h200-03df")
+"""The folders of the machines that come with the project, in their order in the paper."""
 
 PROJECTS = Path("data")  # the project's own tables, as seen from its folder, where the chapters run
 
@@ -112,7 +112,8 @@ class Machine:
 
 @dataclass(frozen=True, eq=False)
 class Paper:
-    """The frames. ``machines`` are in the reader's order, else CPUs first and the newest measurements first.
+    """The frames. ``machines`` are in the reader's order; else CPUs come first, and of both kinds a
+    reader's own, the newest first.
 
     ``chosen`` is True if a reader chose the machines, ``is_whole`` if no model or chip was left out, ``is_undisturbed``
     if ``undisturbed`` dropped cells. ``workloads`` are described in ``report.paper.workloads``.
@@ -242,6 +243,7 @@ def load(
     ]
     if not chosen:
         machines.sort(key=lambda machine: machine.measured_at, reverse=True)
+        machines.sort(key=lambda machine: _rank(machine.folder))
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; a stable sort
     programs = having("workload/counting_programs.csv")
     counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
@@ -269,6 +271,11 @@ def load(
         is_whole=(wanted, wanted_chips) == (every_model, every_chip),
     )
     return replace(paper, machines=tuple(map(_badged, paper.machines))) if paper.is_readers else paper
+
+
+def _rank(folder: str) -> int:
+    """Return a machine's place in the paper: a reader's own come before the project's."""
+    return OF_AUTHORS.index(folder) if folder in OF_AUTHORS else -1
 
 
 def _badged(machine: Machine) -> Machine:

@@ -6,10 +6,12 @@ import pandas as pd
 
 from measure.domain.chips import chip_names, datasheet_roof, fold_name
 from measure.domain.roofs import Roof
+from measure.errors import UserError, quote
 from measure.published.records import CHIP_KINDS, Chip
 from report.paper import curated
 from report.paper.frames import each
 
+LINK = ("link", "link_byte_per_s", "node_gpus")  # of the chip as a whole: the same in all its rows
 KINDS = CHIP_KINDS  # kinds of chip and how the paper writes them
 FLOATING = ("fp64", "fp32", "tf32", "bf16", "fp16")  # floating-point precisions of 16 bits or more
 
@@ -19,11 +21,27 @@ FLOATING = ("fp64", "fp32", "tf32", "bf16", "fp16")  # floating-point precisions
 def read(path: Path, keys: frozenset[str]) -> pd.DataFrame:
     """Return the roofs, one row per chip, precision and unit, with the ridge point (FLOP/B).
 
-    ``keys`` are the bibliography's. A missing file is an empty table. Raises UserError as ``curated.read`` does.
+    ``keys`` are the bibliography's. A missing file is an empty table. Raises UserError as ``curated.read`` does, and
+    for a row whose link is not that of the chip's first row.
     """
     chips = curated.frame(path, Chip, keys)
+    if (chips.groupby("chip")[[*LINK]].nunique(dropna=False) > 1).any(axis=None):
+        _refuse_links(path, keys)
     chips["ridge_flop_per_byte"] = chips.peak_flop_per_s / chips.bandwidth_byte_per_s
     return chips
+
+
+def _refuse_links(path: Path, keys: frozenset[str]) -> None:
+    """Raise UserError for the first row whose link differs from that of an earlier row of its chip."""
+    first: dict[str, tuple[int, Chip]] = {}
+    for line, row in curated.read(path, Chip, keys):
+        other_line, other = first.setdefault(row.chip, (line, row))
+        for name in LINK:
+            if getattr(row, name) != getattr(other, name):
+                raise UserError(
+                    f"{path}, line {line}, column {name}: {quote(row.chip)} has another one in line {other_line}; "
+                    "write the same in all rows of a chip"
+                )
 
 
 def fastest(chips: pd.DataFrame) -> pd.DataFrame:

@@ -78,6 +78,7 @@ class Published:
     kinds: pd.DataFrame
     bandwidths: pd.DataFrame
     products: pd.DataFrame
+    tokens: pd.DataFrame
 
 
 PRINTED = (
@@ -86,20 +87,25 @@ PRINTED = (
 )  # fmt: skip
 
 
+MEASURED = (
+    records.PublishedTiming, records.PublishedBandwidth, records.PublishedProduct, records.PublishedTokens,
+)  # fmt: skip
+
+
 def read(studies: Path, measurements: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Published:
     """Read the tables below ``published`` of two data folders. Raises UserError as ``curated.read`` does."""
     printed = (curated.frame(file_of(record, studies), record, keys) for record in PRINTED)
     chip_of = {name: rows[0].chip for name, rows in rows_by_name(each(chips)).items()}
     measured = []
-    for record in (records.PublishedTiming, records.PublishedBandwidth, records.PublishedProduct):
+    for record in MEASURED:
         rows = curated.frame(file_of(record, measurements), record, keys)
         measured.append(rows.assign(device=rows.device.map(lambda name: chip_of.get(fold_name(name), name))))
-    timings, bandwidths, products = measured
+    timings, *others = measured
     counted = (records.PublishedCount, records.PublishedKind)
     counts, kinds = (read_frame(record, file_of(record, measurements)) for record in counted)
     timings = under_roofs(timings, counts, datasheet_rooflines(chips))
     timings["chip_kind"] = timings.device.map(dict(zip(chips.chip, chips.chip_kind, strict=True)))
-    frames = [*printed, compact(timings), kinds, bandwidths, products]
+    frames = [*printed, compact(timings), kinds, *others]
     return Published(*frames)
 
 

@@ -12,7 +12,7 @@ from report import failures
 from report.__main__ import main
 
 HEADER = (ROOT / "data" / "chips.csv").read_text("utf-8").partition("\n")[0]
-CHIP = "Example Chip 9,,NVIDIA,EX100,gpu,2025,fp32,vector,6e13,,2e12,HBM3,400,,no,my_source,,8e10,5e7,"
+CHIP = "Example Chip 9,,NVIDIA,EX100,gpu,2025,fp32,vector,6e13,,2e12,HBM3,400,,no,my_source,,8e10,5e7,,,,"
 SOURCE = "@misc{my_source, title = {Datasheet}, author = {{Maker}}, year = {2025}, url = {https://example.org}}\n"
 
 

@@ -1,11 +1,13 @@
 """The numbers of the chapter on tokens: what language models wait for when they are served, by others' measurements."""
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from measure.published.kernels import FORMAT_BITS
 from measure.serving.kernels import distinct_experts
+from report.chapters.tokens import here
 from report.chapters.tokens.timed import (
     ACTIVE,
     COUNT,
@@ -200,6 +202,7 @@ class ServedTokens(Facts):
     bits: FewerBits
     kernels: TimedKernels
     experts: ReadExperts
+    here: here.MeasuredDecode
     parts: TokenParts
     curve: OperatorCurve
     problems: TokenProblems
@@ -208,7 +211,7 @@ class ServedTokens(Facts):
 def of(paper: Paper) -> ServedTokens:
     served = paper.served
     if explained(served).empty or served.products.empty:
-        return sourced(missing(ServedTokens), Source(SERVERS))
+        return replace(sourced(missing(ServedTokens), Source(SERVERS)), here=here.of(paper))
     return ServedTokens(
         sourced(_puzzle(served), Source(SERVERS, "aggregated, of two models")),
         sourced(_phases(served), Source(SERVERS, "aggregated, on one GPU")),
@@ -216,6 +219,7 @@ def of(paper: Paper) -> ServedTokens:
         sourced(_bits(served), Source(KERNELS, "products; servers.csv")),
         sourced(_kernels(served), Source(KERNELS, "products, attention in decode")),
         sourced(_experts(served), Source(KERNELS, "experts")),
+        here.of(paper),
         sourced(_parts(served), Source(SERVERS, "aggregated")),
         sourced(_curve(served), Source(SERVERS, "aggregated")),
         sourced(_problems(served), Source(SERVERS, "aggregated")),

@@ -2,12 +2,16 @@
 
 import pandas as pd
 
+from measure.domain.names import model_name
 from report import display
-from report.chapters.tokens import timed
+from report.chapters.tokens import here, timed
 from report.markdown import escape, percent, si
 from report.markdown_table import NONE, known, markdown_table
+from report.options import measure_command
 from report.paper import Paper
 from report.paper.chips import short_name
+from report.paper.frames import each
+from report.stats.value import estimated
 
 
 @display.table
@@ -57,3 +61,19 @@ def kernels(paper: Paper) -> str:
     ]  # fmt: skip
     sizes = [f"{size} >" for size in timed.SIZES if size in shares]
     return markdown_table(" | ".join(["GPU", *(f"{each} >" for each in precisions), *sizes]), lines)
+
+
+@display.table
+def measured(paper: Paper) -> str:
+    """List prefill and decode of language models by machine and requests: latency, rate, share of the roof."""
+    found = [(machine, here.language_models(machine)) for machine in paper.machines]
+    display.required([rows for _, rows in found if len(rows)], measure_command(here.COMMAND))
+    lines = [
+        (
+            escape(machine.name), escape(model_name(row.model)), row.precision, row.batch,
+            str(estimated(row, "latency_s", "s")), si(row.flop_per_s, "FLOP/s"), known(row.attained, percent),
+        )
+        for machine, rows in found for row in each(rows)
+    ]  # fmt: skip
+    header = "Machine | Model | Precision | Requests > | Latency > | Rate > | Share of the roof >"
+    return markdown_table(header, lines)

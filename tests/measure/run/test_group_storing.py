@@ -29,7 +29,7 @@ STEPS = {"training_models": catalog.find(["alexnet"]), "training_batch_sizes": [
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """All-reduces of two sizes on two processes."""
-    monkeypatch.setattr(group_storing, "COLLECTIVES", ("all_reduce",))
+    monkeypatch.setattr(group_storing, "TIMED_COLLECTIVES", ("all_reduce",))
     monkeypatch.setattr(group_storing, "SIZES", {"cpu": [4096, 65536], "cuda": [4096]})
     monkeypatch.setitem(group_storing.PROCESSES, "cpu", (2,))
 

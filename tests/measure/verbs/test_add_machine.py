@@ -52,7 +52,10 @@ def test_a_folder_is_added_and_the_next_step_named(golden, given, capsys):
 def test_the_uncounted_is_named_with_the_command_to_count_it(golden, given, capsys):
     change(given / "runs.csv", "e1,net,64", "e1,$(reboot),64")
     MachineFolder(Path(), "", given).put_run(replace(run(AUDIO), input_shape="16000"), samples(2, AUDIO))
-    Workloads(DATA).put([(replace(workload(AUDIO), input_shape="160000"), [], [])])
+    at_half = [replace(each, precision="bf16") for each in samples(2, "half")]
+    MachineFolder(Path(), "", given).put_run(replace(run("half"), precision="bf16"), at_half)
+    counted = replace(workload(AUDIO), input_shape="160000"), workload("half")  # at another shape, at fp32
+    Workloads(DATA).put([(each, [], []) for each in counted])
     assert add(given) == 0
     golden("add-machine-uncounted", capsys.readouterr().out)
 

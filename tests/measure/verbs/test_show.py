@@ -67,6 +67,21 @@ def test_an_incomplete_last_row_is_named(tmp_path, capsys):
     assert len(out.splitlines()) == 2
 
 
+def test_the_stages_of_a_training_step_are_listed_if_asked_for(tmp_path, capsys):
+    box, times = machine(tmp_path, "box"), {"step": 0.6, "forward": 0.1, "backward": 0.3, "update": 0.2}
+    columns = {"environment_id": DATED.environment_id, "round": 0, **CELL._asdict()}
+    rows = {phase: columns | {"phase": phase} for phase in times}
+    runs = [Run(**row, status="ok", reason=None, recorded_at="2026-01-01T00:00:00+00:00") for row in rows.values()]
+    samples = [Sample(**rows[phase], sample=0, block=1, latency_s=time_s) for phase, time_s in times.items()]
+    for run in runs:
+        box.put_run(run, [each for each in samples if each.phase == run.phase])
+    assert command.main(["show", "--data", str(tmp_path)]) == 0
+    assert "backward" not in capsys.readouterr().out
+    assert command.main(["show", "--stages", "--json", "--data", str(tmp_path)]) == 0
+    cells = json.loads(capsys.readouterr().out)["machines"][0]["cells"]
+    assert [(each["phase"], each["latency_s"]) for each in cells] == list(times.items())
+
+
 def test_two_rounds_have_a_range(tmp_path, capsys):
     box = machine(tmp_path, "box")
     for number, latency_s in enumerate((0.1, 0.3)):

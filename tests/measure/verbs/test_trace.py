@@ -55,15 +55,19 @@ def traces(tmp_path, monkeypatch):
         operator("convolution", "convolution", 1e-3, flop=1_978_800_000_000, byte=10**6, kernel="fft2d_r2c_32x32"),
         operator("activation", "relu", 3e-3, byte=13_400_000_000),
     ])  # fmt: skip
-    # Two of three ranks, with 10 ms of kernels each: the second waits 6 ms for the first, and 1 ms is transfer
+    # Two of three ranks, with 10 ms of kernels each: the second waits 6 ms for the first, and 1 ms is transfer. Of
+    # 3 MB the bus carries 2 x 2/3: 4 GB/s
+    sent = {"collective": "all_reduce", "group_size": 3, "byte": 3_000_000}
     collective = [
-        TraceCollective(rank, 0, 1, "all_reduce", "0 1 2", 0, time_s) for rank, time_s in ((0, 1e-3), (1, 7e-3))
+        TraceCollective(rank, 0, 1, "all_reduce", "0 1 2", 0, time_s, time_s / 2, **sent)
+        for rank, time_s in ((0, 1e-3), (1, 7e-3))
     ]
     parts = [("communication", "all_reduce", 1e-3), ("linear", "mm", 9e-3)]
     parts += [("communication", "all_reduce", 7e-3), ("linear", "mm", 3e-3)]
     rows = [replace(operator(*part, byte=10**6), rank=number // 2) for number, part in enumerate(parts)]
     steps = [TraceStep(rank, 0, 1, 0.01, 0.01, 0.01) for rank in (0, 1)]
     put("ranks", "NVIDIA H100 SXM", steps, rows, 2, collective)
+    put("rank", "NVIDIA H100 SXM", steps[:1], rows[:2], 1, collective[:1])
     put("idle", "NVIDIA H100 SXM", steps[:1], [operator("copy", "copy", 0.0)])
 
 
@@ -75,6 +79,8 @@ def traces(tmp_path, monkeypatch):
         ("trace-markdown", "trace all --operators 2 --markdown"),
         ("trace-layouts", "trace layouts"),
         ("trace-ranks", "trace ranks"),
+        ("trace-ranks-markdown", "trace ranks --operators 1 --markdown"),
+        ("trace-rank-alone", "trace rank --operators 1"),
         ("trace-json", "trace all --json"),
         ("trace-without-chip", "trace host"),
         ("trace-compared", "compare all host"),

@@ -4,11 +4,12 @@ import json
 from dataclasses import replace
 from math import isclose
 
+import pandas as pd
 import pytest
 from helpers.world import cells_of, nothing, rows_of, world, wrong
 
 from report import facts
-from report.chapters.tokens import figures, tables, timed
+from report.chapters.tokens import figures, here, tables, timed
 
 LAYER, HEAD = 8192 * 10240 + 8192 * 8192 + 8192 * 57344 + 28672 * 8192, 8192 * 128256  # weights of Llama-3.1-70B
 CACHE = 80 * 2 * 8 * 128  # bytes of a token
@@ -28,6 +29,27 @@ def test_a_calculation_by_hand():
         "problems.longer": (BYTE + 16 * request) / 800e9, "problems.best": 0.12 / ((BYTE + 2 * request) / 800e9),
     }  # fmt: skip
     assert wrong("tokens", world(), expected) == {}
+
+
+def test_steps_of_a_mixture_and_a_dense_model_measured_here():
+    """The mixture takes 2, 5 and 10 ms, the dense model 4, 5 and 9 ms, all with an interval of 10 %."""
+    times = {here.MIXTURE: (0.002, 0.005, 0.010), here.DENSE: (0.004, 0.005, 0.009)}
+    rows = [
+        {"model": model, "batch": batch, "latency_s": time_s, "latency_low_s": 0.95 * time_s,
+         "latency_high_s": 1.05 * time_s, "parameter_count": count, "precision": "bf16", "status": "ok",
+         "flop_per_s": 1e9, "attained": 0.5}
+        for (model, of_model), count in zip(times.items(), (1.5e9, 1e9), strict=True)
+        for batch, time_s in zip(here.REQUESTS, of_model, strict=True)
+    ]  # fmt: skip
+    paper = replace(world(), machines=(replace(world().machines[0], cells=pd.DataFrame(rows)),))
+    # Eight tokens with 2 of 8 experts each meet 8 x (1 - 0.75^8)
+    expected = {
+        "here.met": 7.1990966796875, "here.sparse_size": 1.5, "here.dense_size": 1.0, "here.more": 8,
+        "here.sparse_first": 2.5, "here.sparse_second": 2.0, "here.dense_first": 1.25,
+    }  # fmt: skip
+    assert wrong("tokens", paper, expected) == {}
+    lines = tables.measured.__wrapped__(paper).splitlines()
+    assert len(lines) == 2 + 6
 
 
 def test_caches_fit_into_known_memory():

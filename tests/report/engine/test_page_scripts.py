@@ -1,6 +1,5 @@
 """The includes of the page in a browser, on a small page of each engine: folding, sorting, searching, facts."""
 
-import json
 import shutil
 from io import BytesIO
 from pathlib import Path
@@ -13,6 +12,7 @@ from helpers.pages import DESKTOP, PHONE, Visit
 from helpers.places import FILTER, LOOKS, ROOT, TESTS
 from PIL import Image
 
+from report.display import packed
 from report.engine.embedded import render_embedded
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -100,7 +100,7 @@ More of one.
 [To the deep](#deep)
 
 ```{{=html}}
-<script type="application/json" id="facts">{json.dumps({"beads.ratio": FACT})}</script>
+<script type="application/gzip" id="facts">{packed({"beads.ratio": FACT})}</script>
 ```
 """
 

@@ -2,8 +2,10 @@ import re
 
 import pandas as pd
 import pytest
+from helpers.places import ROOT
 from helpers.world import committed_chips, world
 
+from measure.errors import UserError
 from report.paper import chips
 
 PUBLISHED = {
@@ -123,3 +125,14 @@ def test_the_fastest_rates_of_chips():
         ("Abacus 1", "fp32"), ("Bead 2", "bf16"), ("Cog 3", "bf16"),
     ]  # fmt: skip
     assert FOUR[chips.on_chip(FOUR)].chip.tolist() == ["Cog 3"]
+
+
+def test_all_rows_of_a_chip_have_one_link(tmp_path):
+    header = (ROOT / "data" / "chips.csv").read_text("utf-8").partition("\n")[0]
+    row = "Bead 2,,Bead,,gpu,2021,{},vector,1e13,,1e12,HBM2,300,,yes,epoch_hw,,,,,NVLink 4,{},8\n"
+    path = tmp_path / "chips.csv"
+    path.write_text(f"{header}\n{row.format('fp32', '4.5e11')}{row.format('fp64', '450e9')}", "utf-8")
+    assert len(chips.read(path, frozenset({"epoch_hw"}))) == 2
+    path.write_text(f"{header}\n{row.format('fp32', '4.5e11')}{row.format('fp64', '9e11')}", "utf-8")
+    with pytest.raises(UserError, match="line 3, column link_byte_per_s: 'Bead 2' has another one in line 2"):
+        chips.read(path, frozenset({"epoch_hw"}))
