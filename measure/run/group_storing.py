@@ -39,8 +39,8 @@ from measure.run.request import Request
 from measure.run.storing import Columns, RunCache
 from measure.run.tasks import Failure
 
-SIZES = {"cpu": [4**power for power in range(6, 14)], "cuda": [4**power for power in range(6, 15)]}
-"""Bytes of a message: 4 KiB to 64 MiB, on GPUs to 256 MiB."""
+SIZES = {"cpu": [4**power for power in range(6, 14)], "cuda": [4**power for power in range(6, 16)]}
+"""Bytes of a message: 4 KiB to 64 MiB, on GPUs to 1 GiB."""
 
 
 def group_sizes(device_kind: str) -> list[int]:

@@ -14,7 +14,7 @@ from measure.timing.sampling import Sampling
 
 SECTION = "distributed"
 COLLECTIVE_SAMPLING = Sampling(warm_up_s=1.0, trend_s=0.1, least_s=0.3, limit_s=1.0, fewest=6)
-PROCESSES = {"cpu": (2, 4), "cuda": (2, 4, 8), "mps": ()}  # of a group; at most one a GPU
+PROCESSES = {"cpu": (2, 4), "cuda": (2, 4, 6, 8), "mps": ()}  # of a group; at most one a GPU
 
 Report = Mapping[str, Any]  # a rank's report of an item: columns of its row
 Prepared = tuple[Callable[[], object], dict[str, Any]]  # a call to time, and further columns of the report
