@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))  # however it is started
 
-from recomputing import counts, elsewhere, machine, tokens, training, utilisation
+from recomputing import counts, elsewhere, machine, several, tokens, training, utilisation
 from recomputing.statistics import Found
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +58,7 @@ def main(words: Sequence[str]) -> int:
     arguments = flags.parse_args(words)
     facts = json.loads(arguments.facts.read_text("utf-8"))
     recomputed = {}
-    for module in (counts, machine, training, utilisation, elsewhere, tokens):
+    for module in (counts, machine, training, utilisation, elsewhere, tokens, several):
         recomputed |= module.facts(arguments.data)
     different = 0
     for key, found in sorted(recomputed.items()):

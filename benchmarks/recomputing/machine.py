@@ -21,8 +21,14 @@ TIMED = [  # tables of rows with times
 ]  # fmt: skip
 
 
+SECOND = "intel-xeon-processor-2c-decf"
+
+
 class Machine:
-    """The machine of a kind ("cpu" or "cuda") or name that was measured last, in its newest environment."""
+    """The machine of a kind ("cpu" or "cuda") or name that was measured last, in its newest environment.
+
+    The project's ``SECOND`` processor comes after all others.
+    """
 
     def __init__(self, data: Path, device: str, name: str | None = None) -> None:
         tables = {path.parent: pd.read_csv(path) for path in (data / "machines").glob("*/machine.csv")}
@@ -30,7 +36,10 @@ class Machine:
         files = [folder / name for folder in tables for name in TIMED if (folder / name).exists()]
         times = pd.concat([pd.read_csv(path, usecols=["environment_id", "recorded_at"]) for path in files])
         last = times.groupby("environment_id").recorded_at.max()
-        rows = rows.assign(measured_at=rows.environment_id.map(last)).sort_values(["measured_at", "recorded_at"])
+        rows = rows.assign(
+            measured_at=rows.environment_id.map(last), is_other=[each.name != SECOND for each in rows.folder]
+        )
+        rows = rows.sort_values(["is_other", "measured_at", "recorded_at"])
         rows = at(rows, device=device) if name is None else at(rows, device=device, name=name)
         self.environment = rows.iloc[-1]
         self.folder, self.data, self.counted = self.environment.folder, data, workloads(data)

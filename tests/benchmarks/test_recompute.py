@@ -73,7 +73,8 @@ def test_a_slope_over_models():
 def test_the_exit_code_says_whether_a_fact_differs(tmp_path, monkeypatch, capsys):
     file = tmp_path / "facts.json"
     file.write_text(json.dumps({"a.b": fact("2.50"), "a.c": fact("–", None)}))
-    for module in (recompute.machine, recompute.training, recompute.utilisation, recompute.elsewhere, recompute.tokens):
+    others = "machine", "training", "utilisation", "elsewhere", "tokens", "several"
+    for module in (getattr(recompute, name) for name in others):
         monkeypatch.setattr(module, "facts", lambda data: {})
     for found, code in ((Found(2.504), 0), (Found(2.506), 1)):
         monkeypatch.setattr(recompute.counts, "facts", lambda data, found=found: {"a.b": found})

@@ -1,0 +1,78 @@
+"""Facts of several GPUs, from published collectives and tokens, the table of chips and the traces of ranks."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from recomputing.counts import read_chips
+from recomputing.statistics import Found
+from recomputing.tokens import read_kernels
+
+GPUS = 8
+DEVICE, ADAPTER, BATCH = "NVIDIA H100 SXM", 50e9, 4_000_000  # of the calculation
+FLOP, SENT_BYTE = 6, 4  # of a parameter and a token, and of a parameter: gradients of two bytes, sent twice
+REQUESTS, WIDTH = 16, 8192  # of the second problem
+
+
+def exact(number: float) -> Found:
+    return Found(float(number))
+
+
+def facts(data: Path) -> dict[str, Found]:
+    chips = read_chips(data)
+    found = links(data, chips) | data_parallel(data, chips) | split(data) | ranks(data)
+    found |= {"problems.array": exact(REQUESTS * WIDTH * 2), "problems.width": exact(WIDTH)}
+    return {f"several.{key}": value for key, value in found.items()}
+
+
+def links(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
+    rows = read_kernels(data, "collectives")
+    rows = rows[(rows.collective == "all_reduce") & (rows.gpus == GPUS)]
+    times = rows.groupby(["device", "message_byte"]).latency_s.min().reset_index()
+    times["sent"] = times.message_byte * 2 * (GPUS - 1) / GPUS / times.latency_s
+    best = times.groupby("device").sent.max()
+    half = times[times.sent >= times.device.map(best) / 2].groupby("device").message_byte.min()
+    share = best / chips.groupby("chip").link_byte_per_s.max().reindex(best.index)
+    shortest = times.groupby("device").latency_s.min()
+    ends = {"fastest": best.max(), "slowest": best.min()}
+    for name, values in (("share", share), ("half", half), ("short", shortest)):
+        ends |= {f"{name}_least": values.min(), f"{name}_most": values.max()}
+    return {f"links.{name}": exact(value) for name, value in ends.items()}
+
+
+def data_parallel(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
+    own = chips[chips.chip == DEVICE]
+    peak, link = own[own.precision == "bf16"].peak_flop_per_s.max(), own.link_byte_per_s.max()
+    tokens, far = (SENT_BYTE * peak / each / FLOP for each in (link, ADAPTER))
+    models = pd.read_csv(data / "workload" / "models.csv")
+    (row,) = models[(models.model == "resnet50") & (models.batch == 1) & (models.precision == "fp32")].itertuples()
+    image_s = (row.forward_flop + row.backward_flop) / peak
+    numbers = {
+        "ridge": peak / link, "both_ways": 2 * link, "tokens": round(tokens), "gpus": BATCH // tokens,
+        "node_tokens": round(far), "node_gpus": BATCH // far,
+        "images": round(SENT_BYTE * row.parameter_count / link / image_s),
+    }  # fmt: skip
+    return {f"data.{name}": exact(value) for name, value in numbers.items()}
+
+
+def split(data: Path) -> dict[str, Found]:
+    rows = pd.read_csv(data / "published" / "measurements" / "tokens.csv")
+    rows = rows[(rows.model == "LLaMA 3 70B") & (rows.weights == "Q4_K_M") & (rows.phase == "decode")]
+    rows = rows[(rows.device == "NVIDIA GeForce RTX 4090") & (rows.tokens == rows.tokens.min())].sort_values("gpus")
+    rates = rows.tokens_per_s.to_list()
+    numbers = {"few_rate": rates[0], "some_rate": rates[1], "many_rate": rates[-1], "speed": rates[-1] / rates[0]}
+    return {f"split.{name}": exact(value) for name, value in numbers.items()}
+
+
+def ranks(data: Path) -> dict[str, Found]:
+    """Equal ones of a step are matched in their order: the shortest time over the ranks is the transfer."""
+    every = [pd.read_csv(path) for path in sorted((data / "traces").glob("*/collectives.csv"))]
+    rows = max(every, key=lambda table: table["rank"].nunique())
+    shortest = rows.groupby(["step", "operator", "ranks", "group", "number"], dropna=False).time_s.transform("min")
+    waits = (rows.time_s - shortest).groupby(rows["rank"]).sum()
+    transfers = shortest.groupby(rows["rank"]).sum()
+    numbers = {
+        "transfer": transfers.mean(), "share": waits.sum() / (waits.sum() + transfers.sum()), "least": waits.min(),
+        "most": waits.max(),
+    }  # fmt: skip
+    return {f"ranks.{name}": exact(value) for name, value in numbers.items()}
