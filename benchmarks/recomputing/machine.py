@@ -15,7 +15,10 @@ CELL = ["model", "batch", "precision", "phase", "variant"]
 ARITHMETIC = ["fma", "matmul", "numpy_matmul"]
 STREAMS = ["stream_read", "stream_write", "stream_copy", "stream_triad"]
 LOADED, TARGET, SYSTEM = 0.1, 0.05, "system"
-TIMED = ["machine.csv", "roofs.csv", "runs.csv", "profiles.csv", "hardware_counter_profiles.csv"]  # rows with times
+TIMED = [  # tables of rows with times
+    "machine.csv", "roofs.csv", "runs.csv", "profiles.csv", "hardware_counter_profiles.csv", "collectives.csv",
+    "data_parallel_steps.csv",
+]  # fmt: skip
 
 
 class Machine:

@@ -40,7 +40,13 @@ PARENTS: dict[type[Any], type[Any]] = {
 }
 
 # The records with a time of measurement
-MEASURED: tuple[type[Any], ...] = (RoofMeasurement, Run, Profile, records.HardwareCounterProfile)
+MEASURED: tuple[type[Any], ...] = (
+    RoofMeasurement, Run, Profile, records.HardwareCounterProfile, records.CollectiveMeasurement,
+    records.DataParallelStep,
+)  # fmt: skip
+
+# The records with a model, parents before children
+OF_MODELS: tuple[type[Any], ...] = (*dict.fromkeys((*PARENTS.values(), *PARENTS)), records.DataParallelStep)
 
 # The files of a machine's folder by record
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}
@@ -117,7 +123,7 @@ class Folder:
 
     def leave_out(self, models: Collection[str]) -> None:
         """Remove all rows of these models, parents before children."""
-        for record in dict.fromkeys((*PARENTS.values(), *PARENTS)):
+        for record in OF_MODELS:
             if record in self.paths:
                 rows = table.read(self.paths[record], record)
                 stay = [row for row in rows if row.model not in models]
@@ -263,6 +269,14 @@ class MachineFolder(Folder):
     def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
         """Add measurements, or replace earlier ones, all or none: a kernel's sizes belong together."""
         table.write(self.paths[RoofMeasurement], RoofMeasurement, table.merged(self.rows(RoofMeasurement), rows))
+
+    def put_collectives(self, rows: Sequence[records.CollectiveMeasurement]) -> None:
+        """Add rounds of collectives, or replace earlier ones, all or none."""
+        record = records.CollectiveMeasurement
+        table.put(self.paths[record], record, table.read(self.paths[record], record), rows)
+
+    def put_data_parallel_steps(self, rows: Sequence[records.DataParallelStep]) -> None:
+        self._put(rows, {})
 
     def put_run(self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()) -> None:
         """Commit a round of a cell, and with a training step its stages. An earlier one is replaced only now."""

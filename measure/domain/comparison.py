@@ -9,22 +9,24 @@ in 100 simulations of twenty unchanged cells, 4 to 6 flagged a cell, and 7 to 9 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from math import exp, inf, log, sqrt
 from pathlib import Path
 from statistics import fmean, median, variance
 from typing import Any, NamedTuple
 
 from measure.domain.cell import Cell
+from measure.domain.groups import CollectiveCell, DataParallelCell, undisturbed
 from measure.domain.latency import Rounds
-from measure.domain.records import Environment, RoofMeasurement
+from measure.domain.records import Environment
 from measure.domain.statistics import CONFIDENCE, critical, estimate_median, two_sided_p
 from measure.domain.words import same_shape, was_disturbed
 
 # The basis of an interval: the spread between this cell's rounds (and others), the spread of other cells alone, or
 # the samples within one process because no cell has a second round
 ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
-RUNS, ROOFS = "runs", "roofs"  # the tables that are compared
+RUNS, ROOFS = "runs", "roofs"  # the tables that are compared, and those of groups of processes
+COLLECTIVE_ROUNDS, STEP_ROUNDS = "collectives", "data_parallel_steps"
 # The change from A to B, if both have a result. Within error: not significant, and the interval excludes a change that
 # matters. Undecided: not significant and the interval includes one, or a side was loaded.
 SLOWER, FASTER, WITHIN_ERROR, UNDECIDED = CHANGES = ("slower", "faster", "within error", "undecided")
@@ -83,17 +85,25 @@ class Side:
     environment: Environment
     cells: dict[Cell, Repeats]
     roofs: dict[RoofKernel, Repeats]
+    collectives: Mapping[CollectiveCell, Repeats] = field(default_factory=dict)
+    steps: Mapping[DataParallelCell, Repeats] = field(default_factory=dict)
+
+
+KEYS: dict[str, Any] = {  # of the rows of each table
+    RUNS: Cell, ROOFS: RoofKernel, COLLECTIVE_ROUNDS: CollectiveCell, STEP_ROUNDS: DataParallelCell,
+}  # fmt: skip
+THINGS = {RUNS: "cell", ROOFS: "roof", COLLECTIVE_ROUNDS: "collective", STEP_ROUNDS: "data-parallel step"}
 
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """A cell of ``runs.csv`` or a roof of ``roofs.csv`` on both sides, and their difference.
+    """A cell, a roof, a collective or a data-parallel step on both sides, and their difference.
 
     ``ratio`` is B over A with its 95 % interval. ``change`` is None if a side has no result or one sample, or if the
     input shapes differ.
     """
 
-    key: Cell | RoofKernel
+    key: Cell | RoofKernel | CollectiveCell | DataParallelCell
     a: Repeats = NOT_MEASURED
     b: Repeats = NOT_MEASURED
     ratio: float | None = None
@@ -106,7 +116,7 @@ class ComparedRow:
 
     @property
     def table(self) -> str:
-        return RUNS if isinstance(self.key, Cell) else ROOFS
+        return next(table for table, key in KEYS.items() if isinstance(self.key, key))
 
     @property
     def has_one_input_shape(self) -> bool:
@@ -130,7 +140,10 @@ class ComparedRow:
 
     def columns(self) -> dict[str, Any]:
         """Return a row of ``compare --csv``; a value is None if it is unknown or does not apply."""
-        names = "model", "batch", "roof_kernel", "size", "precision", "phase", "variant", "pace"
+        names = (
+            "model", "batch", "roof_kernel", "size", "precision", "phase", "variant", "pace", "collective",
+            "message_byte", "communication", "processes", "backend",
+        )  # fmt: skip
         values: dict[str, Any] = {"table": self.table} | {name: getattr(self.key, name, None) for name in names}
         for name in ("status", "reason", "input_shape", "flags", "rounds", "latency_s"):
             values |= {f"a_{name}": getattr(self.a, name), f"b_{name}": getattr(self.b, name)}
@@ -147,8 +160,16 @@ def of_cell(rounds: Rounds) -> Repeats:
     return replace(_merge(timed), input_shape=run.input_shape, flags=";".join(sorted(rounds.flags)) or None)
 
 
-def of_roof(rows: Sequence[RoofMeasurement]) -> Repeats:
-    """Summarise the rounds of a roof kernel, at least one."""
+def of_group(rows: Sequence[Any]) -> Repeats:
+    """Summarise the rounds of a collective or a data-parallel step, at least one: the undisturbed ones, if any."""
+    chosen = undisturbed(rows)
+    flags = sorted({flag for row in chosen for flag in (row.flags or "").split(";") if flag})
+    shape = getattr(rows[0], "input_shape", None)
+    return replace(of_roof(chosen or rows), input_shape=shape, flags=";".join(flags) or None)
+
+
+def of_roof(rows: Sequence[Any]) -> Repeats:
+    """Summarise the rounds of a roof kernel, at least one; or of another row with a median and its interval."""
     timed = [
         (row.latency_s, row.latency_low_s, row.latency_high_s, row.sample_count)
         for row in rows
@@ -293,7 +314,8 @@ def mean_ratio(rows: Iterable[ComparedRow]) -> tuple[float, float | None, float 
 
 
 def compare(a: Side, b: Side, matters: float = MATTERS) -> list[ComparedRow]:
-    """Return cells, then roofs; changes first, the slowest at the top, and rows without a ratio last.
+    """Return cells, roofs, collectives and data-parallel steps; of each changes first, the slowest at the top, and rows
+    without a ratio last.
 
     Each table is corrected for its own number of tests. Most roofs have one round, so they take the cells' spread.
     """
@@ -305,5 +327,8 @@ def compare(a: Side, b: Side, matters: float = MATTERS) -> list[ComparedRow]:
         return row.ratio is None, row.change not in (SLOWER, FASTER), -(row.ratio or 0)
 
     cells, roofs = pair_up(a.cells, b.cells), pair_up(a.roofs, b.roofs)
-    common = common_variance(cells)
-    return [row for rows in (cells, roofs) for row in sorted(estimate_changes(rows, common, matters), key=rank)]
+    collectives, steps = pair_up(a.collectives, b.collectives), pair_up(a.steps, b.steps)
+    of_cells = common_variance(cells)
+    tables = [(cells, of_cells), (roofs, of_cells), (collectives, common_variance(collectives))]
+    tables.append((steps, common_variance(steps)))
+    return [row for rows, common in tables for row in sorted(estimate_changes(rows, common, matters), key=rank)]

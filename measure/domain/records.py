@@ -11,6 +11,14 @@ from typing import Annotated
 from measure.domain import schema
 from measure.domain.cautions import FLAGS
 from measure.domain.cell import Cell
+from measure.domain.groups import (
+    BACKENDS,
+    COMMUNICATIONS,
+    OVERSUBSCRIBED,
+    TIMED_COLLECTIVES,
+    CollectiveCell,
+    DataParallelCell,
+)
 from measure.domain.schema import (
     DAY_S,
     DEVICE,
@@ -44,6 +52,24 @@ NAME = Form(
     re.compile(f"[{NAME_LETTERS}]{{1,200}}").fullmatch, "a name of 200 letters, digits and .,:;()+/@%&'- at most"
 )
 CAVEATS = "caveats of an `ok` round: " + "; ".join(f"`{flag}`, {caution.seen}" for flag, caution in FLAGS.items())
+GROUP_CAVEATS = f"{CAVEATS}; `{OVERSUBSCRIBED}`, the machine has fewer cores than the group has processes"
+
+Backend = Annotated[str, Column("torch's backend of the group", form=one_of(BACKENDS.values()))]
+Processes = Annotated[int, Column("processes of the group, on one machine", NUMBER, least=1, most=10**6)]
+ProcessThreads = Annotated[
+    int | None, Column("torch's threads of each process: those of the run, divided", NUMBER, least=1, most=10**6)
+]
+SlowestMedian = Annotated[
+    float | None, duration("median over the samples of the slowest process's time, from a barrier on")
+]
+MedianLow = Annotated[float | None, duration("lower end of its 95 % interval (under 6 samples: the least)")]
+MedianHigh = Annotated[float | None, duration("upper end (under 6 samples: the greatest)")]
+SampleCount = Annotated[int | None, Column("samples taken", NUMBER, least=1)]
+Block = Annotated[int | None, Column("calls of a sample, in a row after one barrier", NUMBER, least=1)]
+GroupFlags = Annotated[str | None, Column(GROUP_CAVEATS, form=some_of((*FLAGS, OVERSUBSCRIBED), ";"))]
+GroupLoad = Annotated[
+    float | None, Column("share of the cores that programs outside the group used meanwhile", NUMBER, most=1)
+]
 
 
 @table(f"{MACHINE}/machine.csv", key=("environment_id",))
@@ -287,3 +313,61 @@ class KernelCounters(OfCell):
     tensor_flop: Annotated[float | None, "of the tensor cores at any precision"] = None
     tensor_instruction: Annotated[float | None, Column("instructions of the tensor cores", NUMBER)] = None
     dram_byte: Annotated[float | None, "read from memory and written to it, where only their sum was counted"] = None
+
+
+@table(f"{MACHINE}/collectives.csv", key=("environment_id", *CollectiveCell._fields, "round"))
+class CollectiveMeasurement:
+    """One round of a collective of some processes on this machine, at one size of message.
+
+    The message is counted as nccl-tests does: what all-reduce adds up, what all-gather returns, what reduce-scatter
+    takes, on each process. Each round has fresh processes. Columns from ``latency_s`` on are empty unless the status is
+    ``ok``.
+    """
+
+    environment_id: schema.EnvironmentId
+    collective: Annotated[str, Column("the collective", form=one_of(TIMED_COLLECTIVES))]
+    message_byte: Annotated[int, Column("the whole message, on each process", least=1)]
+    precision: Annotated[str, Column("the format of its elements", form=one_of(PRECISIONS))]
+    processes: Processes
+    backend: Backend
+    round: schema.Round
+    status: schema.Status
+    reason: schema.Reason
+    recorded_at: Annotated[str, "the UTC time of the record"]
+    session: schema.Session = None
+    seed: schema.Seed = None
+    version: schema.Version = None
+    latency_s: SlowestMedian = None
+    latency_low_s: MedianLow = None
+    latency_high_s: MedianHigh = None
+    sample_count: SampleCount = None
+    block: Block = None
+    threads: ProcessThreads = None
+    load: GroupLoad = None
+    flags: GroupFlags = None
+
+
+@table(f"{MACHINE}/data_parallel_steps.csv", key=("environment_id", *DataParallelCell._fields, "round"))
+class DataParallelStep(Attempt):
+    """One round of a training step under torch's DistributedDataParallel, on some processes of this machine.
+
+    ``batch`` is that of one process. With ``communication`` ``none`` the same processes take the same step under
+    ``no_sync``: gradients, and the statistics of batch normalisation, stay in their process. Columns from ``latency_s``
+    on are empty unless the status is ``ok``.
+    """
+
+    communication: Annotated[
+        str, Column("gradients all-reduced while the backward pass runs, or not at all", form=one_of(COMMUNICATIONS))
+    ] = COMMUNICATIONS[0]
+    processes: Processes = 1
+    backend: Backend = BACKENDS["cpu"]
+    round: schema.Round = 0
+    latency_s: SlowestMedian = None
+    latency_low_s: MedianLow = None
+    latency_high_s: MedianHigh = None
+    sample_count: SampleCount = None
+    block: Block = None
+    threads: ProcessThreads = None
+    load: GroupLoad = None
+    flags: GroupFlags = None
+    gradient_byte: Annotated[int | None, "gradients that a process hands to the all-reduce in one step"] = None

@@ -13,8 +13,18 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from measure.cache.folders import FILES, Counted, Folder, committed
+from measure.domain.groups import bus_byte_per_s
 from measure.domain.models import OWN
-from measure.domain.records import ROUND, Environment, KernelCounters, RoofMeasurement, Run, Sample
+from measure.domain.records import (
+    ROUND,
+    CollectiveMeasurement,
+    DataParallelStep,
+    Environment,
+    KernelCounters,
+    RoofMeasurement,
+    Run,
+    Sample,
+)
 from measure.domain.roofs import machine_roof
 from measure.domain.schema import TABLES
 from measure.domain.values import si
@@ -23,6 +33,8 @@ from measure.domain.workload_records import WORKLOAD, Layer, Operator, Workload
 from measure.errors import UserError, quote
 
 FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times any chip of ``data/chips.csv``
+
+NO_INTERVAL = "is ok, and its interval does not hold its latency"
 
 # The greatest rate of a model over the fastest kernel's at its precision. It may exceed 1 because some algorithms need
 # fewer multiplications than are counted (Lavin and Gray 2016: up to 4 times fewer).
@@ -60,6 +72,10 @@ def check(folder: Path, here: Sequence[Workload]) -> tuple[dict[type[Any], list[
     for line, row in tables[RoofMeasurement]:
         if row.status == "ok" and (problem := _roof_problem(row)):
             refuse(RoofMeasurement, line, "latency_s", problem)
+    for record in (CollectiveMeasurement, DataParallelStep):
+        for line, row in tables[record]:
+            if row.status == "ok" and (problem := _group_problem(row)):
+                refuse(record, line, "latency_s", problem)
     measured = [row for _, row in tables[RoofMeasurement]]
     roofs = {name: machine_roof(row for row in measured if row.environment_id == name) for name in environments}
     shapes = {_round(row): row.input_shape for _, row in tables[Run]}
@@ -80,13 +96,29 @@ def check(folder: Path, here: Sequence[Workload]) -> tuple[dict[type[Any], list[
 
 def _roof_problem(row: RoofMeasurement) -> str:
     """Return the problem of a roof kernel's interval or rates, or an empty text."""
-    low, latency_s, high = row.latency_low_s, row.latency_s, row.latency_high_s
-    if low is None or latency_s is None or high is None or not low <= latency_s <= high:
-        return "is ok, and its interval does not hold its latency"
+    latency_s = row.latency_s
+    if latency_s is None or not _is_in_interval(row):
+        return NO_INTERVAL
     if row.flop > FASTEST_FLOP_PER_S * latency_s:
         return f"ran at {si(row.flop / latency_s, f'{operation(row.precision)}/s')}, faster than any chip"
     if row.byte > FASTEST_BYTE_PER_S * latency_s:
         return f"ran at {si(row.byte / latency_s, 'B/s')}, faster than any chip"
+    return ""
+
+
+def _is_in_interval(row: Any) -> bool:
+    low, latency_s, high = row.latency_low_s, row.latency_s, row.latency_high_s
+    return None not in (low, latency_s, high) and bool(low <= latency_s <= high)
+
+
+def _group_problem(row: Any) -> str:
+    """Return the problem of a collective or a data-parallel step, or an empty text."""
+    if row.sample_count is None or not _is_in_interval(row):
+        return NO_INTERVAL
+    if isinstance(row, CollectiveMeasurement):
+        rate = bus_byte_per_s(row.collective, row.processes, row.message_byte, row.latency_s or 0.0)
+        if rate > FASTEST_BYTE_PER_S:
+            return f"ran at {si(rate, 'B/s')} of bus bandwidth, faster than any link"
     return ""
 
 

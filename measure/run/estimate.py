@@ -29,6 +29,7 @@ from measure.domain.workload_records import Workload
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.published.records import Chip
 from measure.roofs import roofs
+from measure.run.group_tasks import COLLECTIVE_SAMPLING, CollectiveTask, DataParallelTask
 from measure.run.processes import FORKS, origin
 from measure.run.request import Request
 from measure.run.storing import RunCache
@@ -49,6 +50,7 @@ IMPORT_S = 5.0  # the time to import torch and a library of models
 BEGIN_S: Mapping[str, float] = {"cpu": 0.2, "cuda": 3.0, "mps": 1.0}  # the time to set up a device then
 BUILD_S = 0.5  # the time to build a network's modules
 DRAWN_PER_S = 1e8  # how many random weights a processor draws per second
+LAUNCH_S = 8.0  # the time of torchrun to start its ranks, which import torch, and to end
 ATTRIBUTION_S = 3.0  # the time to attribute the operators of a profile to modules
 
 
@@ -74,6 +76,8 @@ class DurationEstimate:
         """Return the time of a task, without the start of its process."""
         if isinstance(task, RoofTask):
             return self._roof_s(task)
+        if isinstance(task, CollectiveTask):
+            return LAUNCH_S + len(task.items) * self._sampled_s(COLLECTIVE_SAMPLING, COLLECTIVE_SAMPLING.block_s)
         if not isinstance(task, CellTask):
             return COUNT_S
         rows = self._counted[task.model.name, shape_name(task.model.input_shape)]
@@ -87,6 +91,9 @@ class DurationEstimate:
         if isinstance(task, RoundTask):
             is_timed_twice = task.cell.phase == STEP and self._kind != "cpu"  # as a whole, and stage by stage
             return build_s + self._sampled_s(self._round, 2 * call_s if is_timed_twice else call_s)
+        if isinstance(task, DataParallelTask):
+            together_s = call_s * (task.processes if self._kind == "cpu" else 1)  # they share the cores
+            return LAUNCH_S + build_s + len(task.items) * self._sampled_s(self._round, together_s)
         profiled_s = 2 * max(PROFILED_S, FEWEST_STEPS * call_s)
         return build_s + self._sampled_s(plain_sampling(self._round), call_s) + profiled_s + ATTRIBUTION_S
 
@@ -150,8 +157,9 @@ def datasheet(cache: RunCache) -> Roof | None:
 class MemoryFit:
     """Refuses cells with more counted tensors (B) than the device has memory."""
 
-    def __init__(self, device_byte: int, workloads: Workloads) -> None:
-        self._device_byte, self._workloads = device_byte, workloads
+    def __init__(self, device_byte: int, workloads: Workloads, is_shared: bool = True) -> None:
+        """Take the memory of a device, and whether all processes of a group share it, as those of a processor do."""
+        self._device_byte, self._workloads, self._is_shared = device_byte, workloads, is_shared
 
     @cached_property
     def _counted(self) -> dict[tuple[str, str, int, str], Workload]:
@@ -171,5 +179,7 @@ class MemoryFit:
             return None
         if cell.phase == STEP and variants.uses_adam(cell.variant):
             needed += (row.adam_byte or 0) - (row.momentum_byte or 0)
+        if isinstance(task, DataParallelTask) and self._is_shared:
+            needed *= task.processes
         sizes = f"{si(needed, 'B')}, the device has {si(self._device_byte, 'B')}"
         return Failure("oom", f"not tried: its tensors need {sizes}") if needed > self._device_byte else None

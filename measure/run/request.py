@@ -35,6 +35,7 @@ class Request:
     quick: bool = False
     force: bool = False
     has_named_batches: bool = False  # by the user; they wait for no other cells
+    has_named_models: bool = False  # by the user; else data-parallel steps are those of the leading models
     budget_s: float | None = None  # None: the run ends when all is measured
     device_kind: str = "cpu"
 

@@ -2,15 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.table import UnreadableError
-from measure.domain.cell import Cell
 from measure.domain.values import duration
 from measure.run.sections import describe
-from measure.run.tasks import Failure, RoundTask, Task
+from measure.run.tasks import Failure, Task
 from measure.run.worker import BudgetSpent, Worker
 
 if TYPE_CHECKING:
@@ -124,18 +123,18 @@ class Summary:
     statuses: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[Task, Failure]] = field(default_factory=list)
     left: int = 0  # tasks that were not done
-    hopeless: set[Cell] = field(default_factory=set)  # with a failed round
+    hopeless: set[Hashable] = field(default_factory=set)  # what failed in a round
 
     def is_hopeless(self, task: Task) -> bool:
-        return isinstance(task, RoundTask) and task.cell in self.hopeless
+        return task.rounds_of is not None and task.rounds_of in self.hopeless
 
     def count(self, task: Task, outcome: Any) -> None:
         failed = isinstance(outcome, Failure)
         self.statuses[outcome.status if failed else "ok"] += 1
         if failed:
             self.failures.append((task, outcome))
-            if isinstance(task, RoundTask):
-                self.hopeless.add(task.cell)
+            if task.rounds_of is not None:
+                self.hopeless.add(task.rounds_of)
 
 
 def resumption(command: str, force: bool) -> str:
@@ -167,7 +166,7 @@ def run(
     """Do the tasks in order until ``time.monotonic()`` passes the deadline, and add them to the summary.
 
     The task at the deadline is given up and counts as left. A task gets the Failure of ``refusal`` without a try.
-    Rounds of a cell are skipped after one of them failed.
+    Rounds of a cell, or of a group's items, are skipped after one of them failed.
     """
     summary = summary or Summary()
     for index, task in enumerate(tasks):

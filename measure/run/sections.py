@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from measure.domain.words import INFERENCE, STEP
-from measure.run import missing, storing
+from measure.run import group_storing, missing, storing
+from measure.run.group_tasks import SECTION as DISTRIBUTED
 from measure.run.missing import Tier
 from measure.run.request import Request
 from measure.run.storing import RunCache
@@ -56,8 +57,13 @@ SECTIONS = {
         "read an NVIDIA GPU's hardware counters for both, with Nsight Compute's ncu",
         missing.missing_counters, storing.store_counters, storing.describe_counters,
     ),
+    DISTRIBUTED: Section(
+        "time collectives and data-parallel steps on groups of processes, one a GPU or on the processor",
+        group_storing.missing_groups, group_storing.store_groups, group_storing.describe_groups,
+    ),
 }  # fmt: skip
-USUAL_SECTIONS = tuple(name for name in SECTIONS if name != HardwareCounterTask.section)  # of a run that names none
+UNUSUAL = (HardwareCounterTask.section, DISTRIBUTED)
+USUAL_SECTIONS = tuple(name for name in SECTIONS if name not in UNUSUAL)  # of a run that names none
 
 
 def tier(task: Task, request: Request) -> Tier:

@@ -67,6 +67,11 @@ class Task:
         return BEFORE
 
     @property
+    def rounds_of(self) -> Hashable:
+        """What is measured in several rounds: none is tried after one failed. None if there are no rounds."""
+        return None
+
+    @property
     def libraries(self) -> tuple[str, ...]:
         """The modules that take seconds to import. A fork server imports them before it forks the task's process."""
         return ("torch",)
@@ -202,6 +207,10 @@ class RoundTask(CellTask):
     @property
     def block(self) -> int:
         return self.round
+
+    @property
+    def rounds_of(self) -> Hashable:
+        return self.cell
 
     def process(self, device_kind: str) -> Hashable:
         """Share a process between the batch sizes of a round on a GPU, where a process takes seconds to begin."""

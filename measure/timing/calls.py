@@ -25,6 +25,7 @@ from measure.timing.stopwatch import StagedStopwatch, Stopwatch, run_first_call
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
 REGRESSION = ("audio", "optical flow")  # families fitted to numbers; for speech, CTC would need a text
 LEARNING_RATE, MOMENTUM = 1e-3, 0.9  # a small rate keeps weights near their first values: denormal ones are slow
@@ -112,8 +113,12 @@ def capture(call: Callable[[], Any]) -> "tuple[torch.cuda.CUDAGraph, Any]":
     raise NotImplementedError(f"a CUDA graph cannot capture {line}: {text_of(problems[0])}") from problems[0]
 
 
-def prepare(device: Device, model: Model, cell: Cell) -> "Forward | Replay | TrainingStep":
+def prepare(
+    device: Device, model: Model, cell: Cell, wrap: "Callable[[nn.Module], nn.Module]" = lambda network: network
+) -> "Forward | Replay | TrainingStep":
     """Build a cell's network on the device, with random inputs, in its precision and variant.
+
+    ``wrap`` puts the network into another one, which is called in its place.
 
     Raises NotImplementedError if the device lacks the precision or the variant does not fit the model.
     """
@@ -133,7 +138,7 @@ def prepare(device: Device, model: Model, cell: Cell) -> "Forward | Replay | Tra
     settings.apply(held)  # an own module or its network may have set any of them
     call = variant_setup.change(cell.variant, call, model)
     autocast = torch_dtype(cell.precision) if is_autocast else None
-    forward = Forward(call.network, call.inputs, call.keywords, device.kind, autocast, held)
+    forward = Forward(wrap(call.network), call.inputs, call.keywords, device.kind, autocast, held)
     if cell.phase == STEP:
         return TrainingStep(forward, model, variants.uses_adam(cell.variant))
     return Replay(forward) if is_graph else forward

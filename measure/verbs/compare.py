@@ -15,8 +15,18 @@ from measure.domain import comparison
 from measure.domain.causes import ProfiledCell, causes, profiled_cell
 from measure.domain.cell import Cell
 from measure.domain.comparison import RUNS, ComparedRow, RoofKernel, Side
+from measure.domain.groups import CollectiveCell, DataParallelCell, group_rows
 from measure.domain.growth import CountedRow, compare_counts
-from measure.domain.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
+from measure.domain.records import (
+    CollectiveMeasurement,
+    DataParallelStep,
+    Environment,
+    OperatorTime,
+    Profile,
+    RoofMeasurement,
+    Run,
+    Sample,
+)
 from measure.domain.words import IDLE_POWER, ROOF_KERNELS
 from measure.domain.workload_records import Layer, Workload
 from measure.errors import UserError, as_called, did_you_mean
@@ -81,7 +91,7 @@ def main(flags: argparse.Namespace) -> int:
         both = Compared(a, b, comparison.compare(a, b, matters), _counts(a, b), matters=matters)
         is_empty = all(row.ratio is None for row in both.rows) and not both.counts
         if is_empty and (not flags.more or (name == names[-1] and not compared)):
-            gap = "have no cell or roof with a result in common"
+            gap = "have no cell, roof or collective with a result in common"
             raise UserError(f"{flags.a} and {name} {gap}; measure the same models, batch sizes and precisions on both")
         if flags.fail_on_growth and not both.counts:
             gap = f"--fail-on-growth: {flags.a} and {name} have no counts of their own in common"
@@ -178,7 +188,11 @@ def _read(folder: Path, identity: str) -> Side:
         kernels[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
     rounds = machine.rounds(_rows(machine, Run, environment))
     cells = {cell: comparison.of_cell(found) for cell, found in rounds.items()}
-    return Side(folder, environment, cells, {kernel: comparison.of_roof(found) for kernel, found in kernels.items()})
+    roofs = {kernel: comparison.of_roof(found) for kernel, found in kernels.items()}
+    collectives = group_rows(_rows(machine, CollectiveMeasurement, environment), CollectiveCell.of)
+    steps = group_rows(_rows(machine, DataParallelStep, environment), DataParallelCell.of)
+    groups = ({key: comparison.of_group(rows) for key, rows in found.items()} for found in (collectives, steps))
+    return Side(folder, environment, cells, roofs, *groups)
 
 
 def _machine_folder(folder: Path) -> MachineFolder:

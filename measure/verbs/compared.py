@@ -22,10 +22,9 @@ MARKS = {comparison.SLOWER: "+", comparison.FASTER: "-"}
 MOST_NAMED = 8  # the most cells without a row in the table that are named
 MOST_COUNTS = 20  # the most changed counts that are listed
 HEADS = {
-    table: (*key._fields, "A", "B", "B/A", "95 % interval", "change", "flags")
-    for table, key in ((RUNS, Cell), (comparison.ROOFS, comparison.RoofKernel))
+    table: (*key._fields, "A", "B", "B/A", "95 % interval", "change", "flags") for table, key in comparison.KEYS.items()
 }
-NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval", "term")
+NUMBERS = ("batch", "size", "message_byte", "processes", "A", "B", "B/A", "95 % interval", "term")
 
 CAVEATS = {  # how a cell was measured, by a flag of a side or by the basis of its interval
     LOADED: "while other programs used the processor (loaded): a difference may be theirs, and stays undecided",
@@ -223,8 +222,8 @@ def _cells(row: ComparedRow) -> list[str]:
 
 
 def summary(rows: Sequence[ComparedRow]) -> list[str]:
-    """Count the changes of cells or of roofs, and name the rows with a result on one side only."""
-    thing = "cell" if rows and rows[0].table == RUNS else "roof"
+    """Count the changes of a table's rows, and name the rows with a result on one side only."""
+    thing = comparison.THINGS[rows[0].table] if rows else ""
 
     def count(number: int) -> str:
         return f"{number} {thing}{'s' * (number != 1)}"

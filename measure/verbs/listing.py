@@ -13,15 +13,18 @@ from typing import Any
 
 from measure.domain import cautions
 from measure.domain.cell import Cell
+from measure.domain.groups import CollectiveCell, DataParallelCell
 from measure.domain.growth import SAME, compare_counts
 from measure.domain.latency import TimedCell
 from measure.domain.models import Model
-from measure.domain.records import Environment, Profile, RoofMeasurement, Run
+from measure.domain.records import CollectiveMeasurement, DataParallelStep, Environment, Profile, RoofMeasurement, Run
 from measure.domain.roofs import flop_per_s
 from measure.domain.values import duration, latency, plain, si
 from measure.domain.words import INFERENCE, STEP, shape_name
 from measure.domain.workload_records import Workload
+from measure.errors import as_called
 from measure.models.identity import differences
+from measure.run.group_tasks import SECTION as DISTRIBUTED
 from measure.run.missing import cells_above_roof
 from measure.run.plan import Part
 from measure.run.request import Request
@@ -32,7 +35,7 @@ from measure.verbs.terminal import Line, Table, aligned, interval
 
 TASK_KEYS: dict[str, Any] = {  # the keys of every task, with the value where a key does not apply
     "model": None, "batch_sizes": [], "phase": None, "precision": None, "variant": None, "round": None,
-    "autocast": None, "roof_kernel": None, "size": None, "pace": None,
+    "autocast": None, "roof_kernel": None, "size": None, "pace": None, "processes": None,
 }  # fmt: skip
 
 
@@ -102,11 +105,28 @@ def contents(request: Request, cache: RunCache, left: Sequence[Part], command: s
         held.append(f"{' to '.join(map(str, ends))} rounds of each")
     text = f"The paper has {', '.join(held) or 'nothing of this machine yet'}."
     failed = _failed(request, wanted, cache, runs, profiles)
-    lines = [text, *_warnings(wanted, cache), *failed]
+    lines = [text, *_groups(request, cache), *_warnings(wanted, cache), *failed]
     if not left:
         return [*lines, f"It lacks nothing{' else' if failed else ''} that these flags name."]
     lacked = ", ".join(f"{part.title} ({len(part.tasks)})" for part in left)
     return [*lines, f"It lacks {lacked}.", f"To add that: {command}"]
+
+
+def _groups(request: Request, cache: RunCache) -> list[str]:
+    """Say what was measured on groups of processes, and name what failed there."""
+    if DISTRIBUTED not in request.sections:
+        return []
+    keys: dict[Any, Any] = {CollectiveMeasurement: CollectiveCell, DataParallelStep: DataParallelCell}
+    rows = {record: cache.rows(record) for record in keys}
+    times, steps = (len({key.of(row) for row in rows[record] if row.status == "ok"}) for record, key in keys.items())
+    lines = [f"{as_called('measure show')} prints {times} times of collectives and {steps} of data-parallel steps."]
+    reasons = Counter(
+        f"{row.status}: {row.reason}"
+        for found in rows.values()
+        for row in found
+        if row.status not in ("ok", "unsupported")
+    )
+    return lines + [f"{count} failed on a group of processes, {reason}" for reason, count in reasons.items()]
 
 
 def _failed(

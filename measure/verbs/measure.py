@@ -26,8 +26,9 @@ from measure.models.own_models import BrokenModelError
 from measure.profiling import ncu
 from measure.run import plan, runner
 from measure.run.estimate import DurationEstimate, MemoryFit
+from measure.run.group_storing import check_groups
 from measure.run.request import Request, parse_threads
-from measure.run.sections import put
+from measure.run.sections import DISTRIBUTED, put
 from measure.run.storing import RunCache, machine_folder
 from measure.run.tasks import KILLED, HardwareCounterTask, RoundTask, Task
 from measure.run.worker import Worker
@@ -46,6 +47,8 @@ def measure(flags: argparse.Namespace, request: Request, deadline: float | None)
     environment = current(device, threads)
     if plan.measures(request):
         request.check_device(environment)
+    if DISTRIBUTED in request.sections:
+        check_groups(environment.device)
     request = request.on(environment)
     machine = f"{environment.name} ({device.torch_name}"
     folder = machine_folder(flags.data, flags.machine, environment)
@@ -84,7 +87,11 @@ def measure(flags: argparse.Namespace, request: Request, deadline: float | None)
         deadline = None if deadline is None else deadline + waited_s
     limit = "" if request.budget_s is None else f", for {duration(request.budget_s)} at most"
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
-    how = {} if flags.try_anyway else {"refusal": MemoryFit(device.memory_byte(), cache.workloads).refusal}
+    how = (
+        {}
+        if flags.try_anyway
+        else {"refusal": MemoryFit(device.memory_byte(), cache.workloads, device.kind == "cpu").refusal}
+    )
     display = runner.RunProgress(tasks, make_console(), deadline, flags.verbose, estimate.seconds)
     summary, done = runner.Summary(), set[Task]()
     lock = folder.locked(display.say) if is_of_machine else nullcontext()
@@ -179,6 +186,8 @@ def measure_on_cluster(flags: argparse.Namespace, request: Request, deadline: fl
 
     if HardwareCounterTask.section in request.sections:
         raise UserError("--sections: counters are read on one machine at a time; leave them or --cluster out")
+    if DISTRIBUTED in request.sections:
+        raise UserError("--sections: distributed takes all GPUs of one machine; leave it or --cluster out")
     names = ("device", "threads", "accelerators", "data", "machine", "try_anyway", "seed")
     settings = {name: getattr(flags, name) for name in names}
     ends = inf if deadline is None else deadline

@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -17,8 +17,9 @@ from measure.errors import UserError, as_called
 from measure.models import catalog, identity
 from measure.models.own_models import BrokenModelError
 from measure.run import plan
+from measure.run.group_storing import gpu_count
 from measure.run.request import Request
-from measure.run.sections import SECTIONS, USUAL_SECTIONS
+from measure.run.sections import DISTRIBUTED, SECTIONS, USUAL_SECTIONS
 from measure.run.worker import IsolatedCalls
 from measure.timing.sampling import Sampling, round_sampling
 from measure.verbs import flags
@@ -59,7 +60,8 @@ def parser() -> CommandLine:
         choices=SECTIONS,
         default=USUAL_SECTIONS,
         metavar="S",
-        help=f"{listed}; default: all without {usual}",
+        help=f"{listed}; default: all without {usual}; a machine with several GPUs has {DISTRIBUTED} too, for their "
+        "links decide how fast they train, unless the run is quick or names one of them",
     )
     text = "inputs in one forward pass (default: 1 64 256)"
     add("--batch-sizes", nargs="+", type=flags.parse_batch_size, metavar="N", help=text)
@@ -177,6 +179,16 @@ def _named_models(arguments: argparse.Namespace) -> list[str]:
     return [*measured, *(name for name in names if name != ALL_MEASURED)]
 
 
+def _sections(arguments: argparse.Namespace) -> Collection[str]:
+    """Return the sections of the flags. A run that names none measures the links of several GPUs as well."""
+    sections: Collection[str] = arguments.sections
+    is_of_all = arguments.device in ("auto", "cuda")
+    is_of_all &= not (arguments.quick or arguments.cluster or arguments.list)  # a list asks no driver
+    if sections is USUAL_SECTIONS and is_of_all and gpu_count() > 1:
+        return {*sections, DISTRIBUTED}
+    return sections
+
+
 def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = identity.describe) -> Request:
     """Check the flags and return the request. ``describe`` turns the name of a user's own model into a Model."""
     quick, budget_s = arguments.quick, arguments.budget
@@ -189,7 +201,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
         models=catalog.find(names, arguments.native_size, describe),
         batch_sizes=sorted(set(sizes)),
         precisions=[name for name in PRECISIONS if name in arguments.precisions],
-        sections=[name for name in SECTIONS if name in arguments.sections],
+        sections=[name for name in SECTIONS if name in _sections(arguments)],
         variants=list(dict.fromkeys(map(variants.canonical_name, arguments.variants or usual_variants))),
         training_models=catalog.find(named or (STORY if quick else names), describe=describe),
         training_batch_sizes=sorted(set(arguments.training_batch_sizes)),
@@ -200,6 +212,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
         quick=quick,
         force=arguments.force,
         has_named_batches=arguments.batch_sizes is not None,
+        has_named_models=bool(named),
         budget_s=budget_s,
     )
     if arguments.native_size and plan.measures(request):

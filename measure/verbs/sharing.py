@@ -22,7 +22,16 @@ from measure.cache.folders import ADDED, FILES, Folder, MachineFolder, Workloads
 from measure.cache.project import ROOT
 from measure.cache.table import in_turn, write
 from measure.domain.models import ALL_MEASURED, MEASURED_SHAPES, OWN
-from measure.domain.records import Environment, HardwareCounterProfile, Profile, RoofMeasurement, Run, Sample
+from measure.domain.records import (
+    CollectiveMeasurement,
+    DataParallelStep,
+    Environment,
+    HardwareCounterProfile,
+    Profile,
+    RoofMeasurement,
+    Run,
+    Sample,
+)
 from measure.domain.schema import TABLES
 from measure.domain.words import stored_as
 from measure.domain.workload_records import Workload
@@ -107,14 +116,14 @@ def find_machine(data: Path, name: str | None) -> MachineFolder:
     # The machine measured last, as in the paper: a clone also holds a machine of the project
     folders = [MachineFolder(data, each) for each in chosen("--machine", [name] if name else names, names)]
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
-    if not any(map(machine.rows, (Run, RoofMeasurement))):
+    if not any(map(machine.rows, (Run, RoofMeasurement, CollectiveMeasurement, DataParallelStep))):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with {as_called('measure')}")
     return machine
 
 
 def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
     """Write the zip, whole or not at all, and return a line about its contents."""
-    measured = {row.model for row in (*machine.rows(Run), *machine.rows(Profile))}
+    measured = {row.model for record in (Run, Profile, DataParallelStep) for row in machine.rows(record)}
     workloads = Workloads(data)
     counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
     left_out, partial = 0, target.with_name(f".{target.name}.part")  # the next pack replaces it after a kill
@@ -279,7 +288,7 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
         print(f"Warning: changed since {as_called('measure pack')} made {source}: {changed}")
     if given.left_out:
         print(f"Left out, not tables of a machine: {name_first([*map(quote, given.left_out)])}")
-    tried = (row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record])
+    tried = (row for record in (Run, Profile, HardwareCounterProfile, DataParallelStep) for row in tables[record])
     return name, {(row.model, row.batch, stored_as(row.precision), row.input_shape) for row in tried}
 
 

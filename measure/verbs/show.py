@@ -5,18 +5,20 @@ import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from measure.cache.folders import Folder, MachineFolder, Workloads, machine_names
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.cautions import flag_warnings
 from measure.domain.cell import Cell
+from measure.domain.groups import CollectiveCell, DataParallelCell, bus_byte_per_s, group_rows, summarise_rounds
 from measure.domain.latency import TimedCell
-from measure.domain.records import Environment, KernelCounters
+from measure.domain.records import CollectiveMeasurement, DataParallelStep, Environment, KernelCounters
 from measure.domain.values import latency, plain, si
 from measure.domain.words import INFERENCE, STAGES, STEP
 from measure.domain.workload_records import WORKLOAD, Workload
@@ -32,6 +34,7 @@ COUNTERS = {  # the columns that add up to each amount
 }  # fmt: skip
 ENERGIES = {"energy/input": "joule_per_input", "energy/token": "joule_per_token"}  # columns, if a device reports it
 NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", *ENERGIES, "rounds")
+GROUP_NUMBERS = ("batch", "message_byte", "processes", "latency", "95 % interval", "rounds")
 COUNTS = {  # the columns of counts, with their unit
     "parameters": ("parameter_count", ""), "FLOP": ("forward_flop", "FLOP"),
     "other FLOP": ("forward_other_flop", "FLOP"), "traffic": ("traffic_byte", "B"),
@@ -68,13 +71,16 @@ def show(flags: argparse.Namespace) -> int:
         environment = folder.newest_environment()
         machines.append((folder, environment, folder.cells(environment, codes, phases=phases)))
     _warn_of_torn_rows([*(folder for folder, *_ in machines), *workloads.folders()])
+    steps = {folder.name: read_groups(folder, environment, DataParallelStep) for folder, environment, _ in machines}
     if flags.models:
         measured = {row.model for *_, cells in machines for row in cells}
+        measured |= {row.model for found in steps.values() for row in found}
         wanted = chosen("MODEL", flags.models, measured | {row.model for row in counts})
         counts = [row for row in counts if row.model in wanted]
         for *_, cells in machines:
             cells[:] = [cell for cell in cells if cell.model in wanted]
-        machines = [machine for machine in machines if machine[-1]]
+        steps = {name: [row for row in found if row.model in wanted] for name, found in steps.items()}
+        machines = [machine for machine in machines if machine[-1] or steps[machine[0].name]]
     if flags.json:
         records = [
             {
@@ -82,6 +88,8 @@ def show(flags: argparse.Namespace) -> int:
                 "environment": asdict(environment),
                 "cells": list(map(asdict, cells)),
                 "hardware_counters": [asdict(row) for row in read_counters(folder, environment)],
+                "collectives": collectives_as_json(read_groups(folder, environment, CollectiveMeasurement)),
+                "data_parallel_steps": steps_as_json(steps[folder.name]),
             }
             for folder, environment, cells in machines
         ]
@@ -105,7 +113,9 @@ def show(flags: argparse.Namespace) -> int:
     else:
         table = markdown if flags.markdown else aligned
         parts = [
-            cell_lines(*machine, table) + ([] if flags.models else counter_lines(*machine[:2], table))
+            cell_lines(*machine, table)
+            + step_lines(steps[machine[0].name], table)
+            + ([] if flags.models else collective_lines(*machine[:2], table) + counter_lines(*machine[:2], table))
             for machine in machines
         ]
         parts += [count_lines(counts, table)] if counts else []
@@ -185,6 +195,62 @@ def counter_lines(folder: MachineFolder, environment: Environment, table: Table)
         rows.append([*map(str, cell), *amounts])
     title = "Hardware counters of a call, all kernels together:"
     return ["", title, "", *table(rows, ("batch", *COUNTERS))] if calls else []
+
+
+def read_groups(folder: MachineFolder, environment: Environment, record: type[Any]) -> list[Any]:
+    """Return the rounds of collectives, or of data-parallel steps, of an environment."""
+    return [row for row in folder.rows(record) if row.environment_id == environment.environment_id]
+
+
+def collectives_as_json(rows: Sequence[CollectiveMeasurement]) -> list[dict[str, Any]]:
+    found = []
+    for cell, rounds in sorted(group_rows(rows, CollectiveCell.of).items()):
+        time = summarise_rounds(rounds)
+        rate = time.latency_s and bus_byte_per_s(cell.collective, cell.processes, cell.message_byte, time.latency_s)
+        found.append(cell._asdict() | asdict(time) | {"bus_byte_per_s": rate})
+    return found
+
+
+def steps_as_json(rows: Sequence[DataParallelStep]) -> list[dict[str, Any]]:
+    groups = sorted(group_rows(rows, DataParallelCell.of).items())
+    byte = {cell: next((row.gradient_byte for row in rounds if row.gradient_byte), None) for cell, rounds in groups}
+    return [
+        cell._asdict() | asdict(summarise_rounds(rounds)) | {"gradient_byte": byte[cell]} for cell, rounds in groups
+    ]
+
+
+def _group_cells(found: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a group's time: latency or status, interval, rounds and flags."""
+    low, high = found["latency_low_s"], found["latency_high_s"]
+    ends = f"{latency(low)} to {latency(high)}" if low is not None and high is not None else ""
+    return [text(found["latency_s"], latency) or found["status"], ends, str(found["rounds"]), ", ".join(found["flags"])]
+
+
+def collective_lines(folder: MachineFolder, environment: Environment, table: Table) -> list[str]:
+    """Return a table of the collectives; empty without any."""
+    found = collectives_as_json(read_groups(folder, environment, CollectiveMeasurement))
+    rows: list[Line] = [(*CollectiveCell._fields, "bus", "latency", "95 % interval", "rounds", "flags")]
+    for each in found:
+        rate = text(each["bus_byte_per_s"], partial(si, unit="B/s"))
+        rows.append([*(str(each[name]) for name in CollectiveCell._fields), rate, *_group_cells(each)])
+    title = "Collectives; bus is the bandwidth as nccl-tests defines it:"
+    return ["", title, "", *table(rows, (*GROUP_NUMBERS, "bus")), *_group_failures(found)] if found else []
+
+
+def step_lines(steps: Sequence[DataParallelStep], table: Table) -> list[str]:
+    """Return a table of the data-parallel steps; empty without any."""
+    found = steps_as_json(steps)
+    rows: list[Line] = [(*DataParallelCell._fields, "gradients", "latency", "95 % interval", "rounds", "flags")]
+    for each in found:
+        sent = text(each["gradient_byte"], partial(si, unit="B"))
+        rows.append([*(str(each[name]) for name in DataParallelCell._fields), sent, *_group_cells(each)])
+    title = "Data-parallel training steps; what communication costs is the difference of overlapped and none:"
+    return ["", title, "", *table(rows, (*GROUP_NUMBERS, "gradients")), *_group_failures(found)] if found else []
+
+
+def _group_failures(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    reasons = dict.fromkeys(f"{each['status']}: {each['reason']}" for each in found if each["latency_s"] is None)
+    return ["", *reasons] if reasons else []
 
 
 def trace_lines(traces: Sequence[StoredTrace], table: Table) -> list[str]:

@@ -40,12 +40,13 @@ def forget(flags: argparse.Namespace) -> int:
     the measurements on that machine. Only measuring again brings them back.
     """
     from measure.cache import table
-    from measure.cache.folders import PARENTS, MachineFolder, Workloads, machine_names
-    from measure.domain.records import HardwareCounterProfile, Profile, Run
+    from measure.cache.folders import OF_MODELS, MachineFolder, Workloads, machine_names
+    from measure.domain.records import DataParallelStep, HardwareCounterProfile, Profile, Run
     from measure.domain.workload_records import Workload
 
     words = {Run: "rounds", Profile: "profiles", Workload: "counts"}
     words[HardwareCounterProfile] = "profiles under hardware counters"
+    words[DataParallelStep] = "rounds of data-parallel steps"
     machines = machine_names(flags.data)
     named = chosen("--machine", flags.machine or machines, machines)
     folders = [MachineFolder(flags.data, name) for name in machines if name in named]
@@ -58,7 +59,7 @@ def forget(flags: argparse.Namespace) -> int:
         (place, words.get(record, PARTS), table.columns(path, record, only=["model"])["model"])
         for folder, place in of_models
         for record, path in folder.paths.items()
-        if record in {*PARENTS, *PARENTS.values()}
+        if record in OF_MODELS
     ]
     models = chosen("MODEL", flags.models, {model for _, _, found in tables for model in found})
     removed: dict[Path, Counter[str]] = defaultdict(Counter)

@@ -92,6 +92,21 @@ def kernel_counters(model="net", batch=1, kernel="sgemm", time_s=0.25):
     return records.KernelCounters(**cell_columns(model, batch, "step"), kernel=kernel, **counted)
 
 
+def collective(message_byte=4096, round_=0, status="ok", reason=None, latency_s=0.5, **changes):
+    times = {"latency_low_s": 0.8 * latency_s, "latency_high_s": 1.2 * latency_s, "sample_count": 6, "block": 1}
+    columns = {"collective": "all_reduce", "precision": "fp32", "processes": 2, "backend": "gloo"} | changes
+    timed = {"latency_s": latency_s, **times, "threads": 1} if status == "ok" else {}
+    columns |= {"environment_id": "e1", "message_byte": message_byte, "round": round_}
+    return records.CollectiveMeasurement(status=status, reason=reason, **RECORD, **timed | columns)
+
+
+def data_parallel_step(model="net", communication="overlapped", round_=0, latency_s=0.5, batch=1, **changes):
+    times = {"latency_low_s": 0.8 * latency_s, "latency_high_s": 1.2 * latency_s, "sample_count": 6, "block": 1}
+    columns = {"status": "ok", "reason": None, "processes": 2, "backend": "gloo", "threads": 1} | changes
+    columns |= {"communication": communication, "round": round_, "latency_s": latency_s}
+    return records.DataParallelStep(**cell_columns(model, batch, "step"), **RECORD, **times, **columns)
+
+
 def machine_in(folder, environment=ENVIRONMENT):
     """Fill the folder of a machine and return it."""
     machine = MachineFolder(folder.parent, folder.name, folder)
@@ -101,6 +116,8 @@ def machine_in(folder, environment=ENVIRONMENT):
     machine.put_run(run(batch=64, status="oom", reason="needs 9 GB"), [])
     machine.put_profile(profile(), [operator_time()], [kernel_time()])
     machine.put_hardware_counters(counter_profile(), [kernel_counters()])
+    machine.put_collectives([collective()])
+    machine.put_data_parallel_steps([data_parallel_step()])
     return machine
 
 

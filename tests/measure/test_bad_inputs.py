@@ -123,7 +123,7 @@ VERBS = {
         ("example-cpu@cpu-old example-cpu@cpu", "name one of cpu-old, cpu-new"),
         ("example-cpu example-gpu@zzz", "'zzz'"),
         ("data data", "data has example-cpu, example-gpu; name the one"),
-        ("example-cpu box", "have no cell or roof with a result in common", another_machine),
+        ("example-cpu box", "have no cell, roof or collective with a result in common", another_machine),
         ("example-cpu example-gpu --fail-on-regression 5", "--fail-on-regression: '5'"),
         ("example-cpu example-gpu --csv - --json", "--csv - and --json"),
         ("example-cpu example-gpu --csv no/rows.csv", "no/rows.csv"),

@@ -5,11 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.cells import DATED
-from helpers.rows import roof_measurement
+from helpers.rows import collective, roof_measurement
 
 from measure.domain import comparison
 from measure.domain.cell import Cell
 from measure.domain.comparison import ComparedRow, Repeats, RoofKernel, Side, Spread
+from measure.domain.groups import CollectiveCell
 
 
 def cell(model):
@@ -88,7 +89,8 @@ def test_a_row_of_the_table_has_the_key_both_sides_and_the_difference():
     found = ComparedRow(cell("net"), a, NO_MEMORY, **DIFFERENCE).columns()
     assert list(found.items()) == list({
         "table": "runs", "model": "net", "batch": 1, "roof_kernel": None, "size": None, "precision": "fp32",
-        "phase": "inference", "variant": "eager", "pace": None,
+        "phase": "inference", "variant": "eager", "pace": None, "collective": None, "message_byte": None,
+        "communication": None, "processes": None, "backend": None,
         "a_status": "ok", "b_status": "oom", "a_reason": None, "b_reason": "no memory",
         "a_input_shape": "3x2x2", "b_input_shape": None, "a_flags": "wide", "b_flags": None,
         "a_rounds": 2, "b_rounds": None,
@@ -99,6 +101,19 @@ def test_a_row_of_the_table_has_the_key_both_sides_and_the_difference():
     assert {name: value for name, value in roof.items() if value is not None} == {
         "table": "roofs", "roof_kernel": "matmul", "size": 512, "precision": "fp64", "pace": "burst",
     }  # fmt: skip
+
+
+def test_collectives_are_compared_by_their_undisturbed_rounds():
+    calm = [collective(round_=number, latency_s=each) for number, each in enumerate((1.0, 1.0))]
+    loaded = collective(round_=2, latency_s=9.0, flags="loaded;oversubscribed")
+    found = comparison.of_group([*calm, loaded])
+    assert (found.medians_s, found.flags, found.samples) == ((1.0, 1.0), None, 6)
+    assert comparison.of_group([loaded]).flags == "loaded;oversubscribed"
+    failed = comparison.of_group([collective(status="killed", reason="gone")])
+    assert (failed.status, failed.reason, failed.latency_s) == ("killed", "gone", None)
+    sides = [Side("folder", DATED, {}, {}, {CollectiveCell.of(loaded): each}) for each in (found, found)]
+    (row,) = comparison.compare(*sides)
+    assert (row.table, row.ratio, row.columns()["message_byte"]) == ("collectives", 1.0, 4096)
 
 
 def test_a_roof_is_compared_by_its_rounds_with_a_result():

@@ -60,6 +60,9 @@ def test_the_committed_machines_are_plausible(name):
         ("hardware_counters.csv", 2, "fp32_flop", "1e18", "did more FLOP in its time than any chip"),
         ("roofs.csv", 2, "flop", "600000000000000000", "ran at 1.20 EFLOP/s, faster than any chip"),
         ("roofs.csv", 2, "latency_low_s", "0.55", "is ok, and its interval does not hold its latency"),
+        # 10^15 B in half a second, each 2 (2 - 1) / 2 = 1 time on the bus of two processes
+        ("collectives.csv", 2, "message_byte", "1000000000000000", "ran at 2.00 PB/s of bus bandwidth"),
+        ("data_parallel_steps.csv", 2, "latency_high_s", "0.45", "is ok, and its interval does not hold its latency"),
         ("profiles.csv", 2, "input_shape", "9" * 19, "not whole numbers joined by 'x'"),
         ("runs.csv", 3, "status", "ok", "is ok, and samples.csv has no sample of it"),
         ("samples.csv", 3, "sample", "0", "repeats the row in line 2"),

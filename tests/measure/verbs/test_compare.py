@@ -93,7 +93,7 @@ def test_many_sides_are_one_table(caches, capsys):
     assert [line[-2:] for line in lines if line and line[0] == "alexnet"] == [["1.2+", "0.5-"]]
     assert [line[0] for line in lines if line and len(line[0]) == 1][:4] == ["A", "B", "C", "D"]
     assert main(["compare", "a", "empty", "empty"]) == 2
-    assert "no cell or roof with a result in common" in capsys.readouterr().err
+    assert "no cell, roof or collective with a result in common" in capsys.readouterr().err
 
 
 def test_growth_of_a_count_comes_first_and_can_fail(golden, caches, capsys):

@@ -42,7 +42,8 @@ ELSEWHERE = {*LAYER_KINDS, *PRECISIONS, *TABLES[Environment].columns, *TABLES[Tr
 """Keys that a section names by their table, or as a kind of key; and the rows of ``show`` within ``model``."""
 
 OTHER = {
-    "plan-json": {"cuda", "mps", "cpu"}, "show-json": {"wide", "drifting", "workload"}, "list-json": {"3x224x224"},
+    "plan-json": {"cuda", "mps", "cpu"}, "list-json": {"3x224x224"},
+    "show-json": {"wide", "drifting", "workload", "overlapped", "none"},
     "model-json": {"arithmetic", "memory"},
     "predict-json": {
         "arithmetic", "memory", "fitted", "die", "scaled", "datasheet", "served", "eager", "parameter", "least",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from helpers.cells import CELL, DATED, machine, put
-from helpers.rows import workload
+from helpers.rows import collective, data_parallel_step, workload
 from helpers.world import WORLD
 
 from measure import __main__ as command
@@ -18,7 +18,8 @@ def here(tmp_path, monkeypatch):
     """A cache of two machines and a trace in the folder ``cache`` of the current one.
 
     One ran alexnet for 100 ms in three rounds, and a language model, 4 tokens at a time in half a second: 8 tokens/s.
-    The other found no memory for alexnet.
+    The other found no memory for alexnet. Two of its processes all-reduced 4 KiB in half a millisecond, and took a step
+    of 3 s, of which 1 s was communication; a rank of four was killed.
     """
     box = machine(tmp_path / "cache", "box")
     for number in range(3):
@@ -27,7 +28,14 @@ def here(tmp_path, monkeypatch):
     columns = {"environment_id": DATED.environment_id} | cell._asdict() | {"round": 0}
     decoded = Run(**columns, status="ok", reason=None, recorded_at="2026-01-01T00:00:00+00:00", flags="wide")
     box.put_run(decoded, [Sample(**columns, sample=number, block=1, latency_s=0.5) for number in range(6)])
-    put(machine(tmp_path / "cache", "rack"), 0, [], status="oom", reason="too large | by far")
+    rack = machine(tmp_path / "cache", "rack")
+    put(rack, 0, [], status="oom", reason="too large | by far")
+    killed = collective(processes=4, status="killed", reason="rank 1 of 4 was killed by signal 9")
+    of_here = {"environment_id": DATED.environment_id}
+    rack.put_collectives([replace(row, **of_here) for row in (collective(latency_s=0.0005), killed)])
+    steps = [data_parallel_step("alexnet", "overlapped", latency_s=3.0, gradient_byte=244403360)]
+    steps.append(data_parallel_step("alexnet", "none", latency_s=2.0, gradient_byte=244403360))
+    rack.put_data_parallel_steps([replace(row, **of_here) for row in steps])
     shutil.copytree(WORLD / "traces" / "images-1", tmp_path / "cache" / "traces" / "images-1")
     monkeypatch.chdir(tmp_path)
 
