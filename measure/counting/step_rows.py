@@ -144,7 +144,7 @@ def checkpoint_plans(
         plans += [
             plan(f"{number} segments", chain.equal_segments(number)),
             plan("every block", chain.each),
-            plan(f"least peak, {HALF:.0%} again at most", chain.least_peak(HALF)),
+            plan("least peak, at most half again", chain.least_peak(HALF)),
             plan("least peak", chain.least_peak(1.0)),
         ]
     return plans
