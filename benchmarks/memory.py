@@ -168,7 +168,7 @@ def main(words: Sequence[str]) -> int:
         raise UserError(f"--batch: {arguments.batch} is not a number of inputs; use 1 or more")
     models = catalog.find(arguments.models)
     device.prepare(processor.physical_cores())
-    print(f"{'model':28}{'step':11}{'counted':>12}{'traced':>13}{'difference':>9}{'and workspace':>15}")
+    print(f"{'model':28}{'step':11}{'counted':>12}{'traced':>13}{'error':>9}{'and workspace':>15}")
     within = Counter[str]()
     for model in models:
         try:

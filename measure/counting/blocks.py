@@ -12,7 +12,7 @@ SIBLINGS = 3  # an encoder next to a decoder is no pair of blocks
 
 
 @dataclass(frozen=True)
-class StepPart:
+class BlockPart:
     """A block, a module outside the blocks with all that it holds, or the own operators of a module around blocks."""
 
     path: str
@@ -20,7 +20,7 @@ class StepPart:
     is_block: bool
 
 
-def part_of_modules(network: nn.Module) -> dict[nn.Module, StepPart]:
+def part_of_modules(network: nn.Module) -> dict[nn.Module, BlockPart]:
     """Return the part that each module belongs to.
 
     A block is a repeated module with children of its own, such as a transformer's layer or a ResNet's bottleneck: an
@@ -30,14 +30,14 @@ def part_of_modules(network: nn.Module) -> dict[nn.Module, StepPart]:
     blocks = _repeated(network) or _outermost(network)
     paths = {module: path or MODEL_ITSELF for path, module in network.named_modules()}
     held = {each: block for block in blocks for each in block.modules()}
-    parts: dict[nn.Module, StepPart] = {}
+    parts: dict[nn.Module, BlockPart] = {}
 
-    def assign(module: nn.Module, part: StepPart | None) -> None:
+    def assign(module: nn.Module, part: BlockPart | None) -> None:
         if module in parts:
             return
         if part is None:
             is_block = module in blocks
-            own = StepPart(paths[module], type(module).__name__, is_block)
+            own = BlockPart(paths[module], type(module).__name__, is_block)
             part = own if is_block or not any(each in held for each in module.modules()) else None
             parts[module] = own
         else:

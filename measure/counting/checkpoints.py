@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from measure.counting.blocks import StepPart
+from measure.counting.blocks import BlockPart
 from measure.counting.step_trace import Ints, StepTrace, alive_between
 
 Segments = Sequence[tuple[int, int]]  # the first and the last block of each
@@ -57,7 +57,7 @@ class Chain:
     ``backward_stops`` those in the backward pass.
     """
 
-    def __init__(self, trace: StepTrace, blocks: Sequence[StepPart], flop: Sequence[int]) -> None:
+    def __init__(self, trace: StepTrace, blocks: Sequence[BlockPart], flop: Sequence[int]) -> None:
         self.trace, self.blocks, self.flop = trace, blocks, flop
         forward = [trace.times_of(block, is_backward=False) for block in blocks]
         backward = [trace.times_of(block, is_backward=True) for block in blocks]

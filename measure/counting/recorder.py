@@ -251,9 +251,10 @@ class Recorder(TorchDispatchMode):
         for tensor in outputs:
             self.memory.number(tensor)
         # Autograd adds the gradients of two uses of a tensor. Without a dispatch mode it writes the sum over the first
-        # if it holds the only reference (``InputBuffer::accumulate``); under one it makes a new tensor.
+        # if it holds the only reference (``InputBuffer::accumulate``); under one it makes a new tensor. A view, such as
+        # the transposed gradient of a linear layer's weight, shares its storage, so its sum is new in either case.
         is_sum = self._in_backward and not torch.is_grad_enabled() and overload.name == "add"
-        is_sum = is_sum and args[0].layout is torch.strided
+        is_sum = is_sum and args[0].layout is torch.strided and not args[0]._is_view()
         if is_sum and args[0] is not args[1] and getattr(args[1], "shape", None) == args[0].shape:
             self.memory.overwrites(output, args[0])
         # A constant that moves to the device is there already on a processor; elsewhere it comes from outside.

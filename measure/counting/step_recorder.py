@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from measure.counting.memory import LiveMemory, Overload, storage_key, tensors_in
+from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, tensors_in
 from measure.counting.recorder import Recorder, unwrapped
 
 # The names under which torch's autograd nodes keep the first result of their operator (``derivatives.yaml``)
@@ -114,6 +114,11 @@ class StepRecorder(Recorder):
         return (is_newest or is_changed) and any(hasattr(node, f"_raw_saved_{name}") for name in RESULTS)
 
     _changed: int | None = None  # the storage that the operator before changed in place
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self._pending and isinstance(func, torch._ops.OpOverload) and overload_of(func).is_ignored:
+            self._settle([])  # a view keeps nothing
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
     def _record(self, overload: Overload, args: Any, kwargs: Any, output: Any) -> None:
         inputs = tensors_in([args, kwargs] if kwargs else args)

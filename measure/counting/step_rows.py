@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
-from measure.counting.blocks import StepPart
+from measure.counting.blocks import BlockPart
 from measure.counting.checkpoints import Chain, Segments
 from measure.counting.memory import adam_byte, storage_key, stored_byte, tensors_in
 from measure.counting.step_recorder import StepRecorder
@@ -18,8 +18,8 @@ from measure.domain.words import BACKWARD, FORWARD
 
 HALF = 0.5  # of the blocks' forward pass, which one of the plans recomputes at most
 
-Parts = Mapping[nn.Module, StepPart]
-Owned = Mapping[StepPart, Mapping[str, int]]
+Parts = Mapping[nn.Module, BlockPart]
+Owned = Mapping[BlockPart, Mapping[str, int]]
 
 
 def owned_byte(
@@ -34,7 +34,7 @@ def owned_byte(
     A parameter belongs to the module that uses it first, else to its holder.
     """
     modules = dict(network.named_modules())
-    owned: defaultdict[StepPart, Counter[str]] = defaultdict(Counter)
+    owned: defaultdict[BlockPart, Counter[str]] = defaultdict(Counter)
     for name, parameter in network.named_parameters():
         part = parts[recorder.users.get(storage_key(parameter), modules[name.rpartition(".")[0]])]
         owned[part]["parameter_byte"] += stored_byte([parameter], recorder.shares)
@@ -50,12 +50,12 @@ def block_rows(
 ) -> list[BlockMemory]:
     """Return a row for each part that runs or has parameters, in the order of their first run."""
     saved, output = _saved_by_part(trace), _output_by_part(trace)
-    flop: dict[str, Counter[StepPart]] = {FORWARD: Counter(), BACKWARD: Counter()}
+    flop: dict[str, Counter[BlockPart]] = {FORWARD: Counter(), BACKWARD: Counter()}
     for phase, record in ((FORWARD, recorder.forward), (BACKWARD, recorder.backward)):
         for module, totals in record.modules.items():
             flop[phase][parts[module]] += totals.flop
 
-    def alive_after(part: StepPart, is_backward: bool) -> int | None:
+    def alive_after(part: BlockPart, is_backward: bool) -> int | None:
         times = trace.times_of(part, is_backward)
         return resident_byte + int(trace.settled[times[-1] + 1]) if len(times) else None
 
@@ -85,19 +85,19 @@ def _first_savers(trace: StepTrace) -> dict[int, int]:
     return first
 
 
-def _saved_by_part(trace: StepTrace) -> Counter[StepPart]:
-    saved: Counter[StepPart] = Counter()
+def _saved_by_part(trace: StepTrace) -> Counter[BlockPart]:
+    saved: Counter[BlockPart] = Counter()
     for place, time in _first_savers(trace).items():
         saved[trace.part_of_run[time]] += int(trace.byte[place])
     return saved
 
 
-def _output_by_part(trace: StepTrace) -> Counter[StepPart]:
+def _output_by_part(trace: StepTrace) -> Counter[BlockPart]:
     """Sum the storages of the forward pass that another part reads, or that live to the step's end, by their maker."""
     makers = [trace.part_of_run[time] for time in trace.birth]
     handed = {place for place, time in trace.reads.T.tolist() if trace.part_of_run[time] != makers[place]}
     handed |= set(((trace.birth < trace.forward_end) & (trace.death >= trace.end)).nonzero()[0].tolist())
-    output: Counter[StepPart] = Counter()
+    output: Counter[BlockPart] = Counter()
     for place in handed:
         output[makers[place]] += int(trace.byte[place])
     return output
@@ -144,7 +144,7 @@ def checkpoint_plans(
         plans += [
             plan(f"{number} segments", chain.equal_segments(number)),
             plan("every block", chain.each),
-            plan(f"least peak, {HALF:.0%} again at most", chain.least_peak(HALF)),
+            plan("least peak, at most half again", chain.least_peak(HALF)),
             plan("least peak", chain.least_peak(1.0)),
         ]
     return plans

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from measure.counting.blocks import StepPart
+from measure.counting.blocks import BlockPart
 from measure.counting.step_recorder import StepRecorder
 
 Ints = NDArray[np.int64]
@@ -25,7 +25,9 @@ class StepTrace:
     storage's place and the operator's time.
     """
 
-    def __init__(self, recorder: StepRecorder, parts: Mapping[nn.Module, StepPart], gradients: set[int | None]) -> None:
+    def __init__(
+        self, recorder: StepRecorder, parts: Mapping[nn.Module, BlockPart], gradients: set[int | None]
+    ) -> None:
         self.runs = recorder.runs
         self.end = len(self.runs)
         self.forward_end = sum(not run.is_backward for run in self.runs)
@@ -54,13 +56,13 @@ class StepTrace:
         at_end = self.byte[self.death >= self.end].sum()
         return np.append(self.alive() - born, at_end)
 
-    def times_of(self, part: StepPart, is_backward: bool) -> Ints:
+    def times_of(self, part: BlockPart, is_backward: bool) -> Ints:
         """Return the times of a part's operators in one pass."""
         return _array(self._times.get((part, is_backward), []))
 
     @cached_property
-    def _times(self) -> dict[tuple[StepPart, bool], list[int]]:
-        times: defaultdict[tuple[StepPart, bool], list[int]] = defaultdict(list)
+    def _times(self) -> dict[tuple[BlockPart, bool], list[int]]:
+        times: defaultdict[tuple[BlockPart, bool], list[int]] = defaultdict(list)
         for time, (part, run) in enumerate(zip(self.part_of_run, self.runs, strict=True)):
             times[part, run.is_backward].append(time)
         return times

@@ -8,7 +8,7 @@ from math import comb
 from measure.errors import UserError
 from measure.planning import activations
 from measure.planning.layout import Layout, nearest
-from measure.planning.work import EXPERT, TENSOR, Exchange, StageWork
+from measure.planning.work import EXPERT, TENSOR, LayerCollective, StageWork
 from measure.serving import kernels
 from measure.serving.decoder import Decoder, DecoderLayer, Experts, GroupedAttention, LatentAttention, Weight
 from measure.serving.kernels import ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER
@@ -136,7 +136,7 @@ class TrainedDecoder:
 
     def _exchanges(
         self, layers: tuple[DecoderLayer, ...], layout: Layout, is_first: bool, is_last: bool
-    ) -> Iterator[Exchange]:
+    ) -> Iterator[LayerCollective]:
         """Yield the collectives of a sequence within the groups of tensor and expert parallelism.
 
         With sequence parallelism, the tokens of a product's input are gathered, and its results scattered as they are
@@ -151,7 +151,7 @@ class TrainedDecoder:
             elsewhere = comb(part.count - part.count // layout.expert, part.active) / comb(part.count, part.active)
             reached = layout.expert * (1 - elsewhere)  # the groups that have one of a token's experts
             message, calls = stream / layout.tensor * reached, 2 * len(experts)
-            yield Exchange(ALL_TO_ALL, "tokens of experts", EXPERT, message, calls, calls, calls)
+            yield LayerCollective(ALL_TO_ALL, "tokens of experts", EXPERT, message, calls, calls, calls)
         if layout.tensor == 1:
             return
         routed = experts if layout.expert > 1 else []
@@ -162,9 +162,9 @@ class TrainedDecoder:
 
     def _tensor_exchanges(
         self, name: str, pairs: int, has_head: bool, has_embedding: bool, message: float
-    ) -> Iterator[Exchange]:
+    ) -> Iterator[LayerCollective]:
         """Yield what so many pairs of products exchange, and the head and the embedding if they are there."""
         gathered = pairs + has_head
-        yield Exchange(ALL_GATHER, name, TENSOR, message, gathered, gathered + pairs + has_embedding, pairs)
+        yield LayerCollective(ALL_GATHER, name, TENSOR, message, gathered, gathered + pairs + has_embedding, pairs)
         results = name.replace("inputs", "results")
-        yield Exchange(REDUCE_SCATTER, results, TENSOR, message, pairs + has_embedding, gathered, pairs)
+        yield LayerCollective(REDUCE_SCATTER, results, TENSOR, message, pairs + has_embedding, gathered, pairs)

@@ -9,7 +9,7 @@ TENSOR, EXPERT, DATA, PIPELINE = "tensor", "expert", "data", "pipeline"
 
 
 @dataclass(frozen=True)
-class Exchange:
+class LayerCollective:
     """A collective of the ``tensor`` or ``expert`` group: its calls and the message of one input.
 
     ``again``: the calls of ``forward`` that run again if activations are recomputed.
@@ -47,7 +47,7 @@ class StageWork:
     block_byte: float
     loss_byte: float
     sent_byte: float
-    exchanges: tuple[Exchange, ...] = ()
+    exchanges: tuple[LayerCollective, ...] = ()
 
     @property
     def parameters(self) -> float:

@@ -105,8 +105,9 @@ def main(flags: argparse.Namespace) -> int:
     """
     if flags.optimizer and not flags.memory:
         raise UserError("--optimizer: is of a training step; add --memory")
-    if flags.layers and flags.memory:
-        raise UserError("--layers: --memory lists blocks instead; leave one of the two out")
+    if flags.memory and (flags.layers or flags.operators):
+        name = "--layers" if flags.layers else "--operators"
+        raise UserError(f"{name}: --memory lists blocks and what operators save; leave one of the two out")
     device, threads = devices.find(flags.device), parse_threads(flags.threads)
     stop_as_by_ctrl_c()  # before an own model has a process
     request, sampling = make_request(flags)

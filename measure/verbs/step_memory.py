@@ -179,7 +179,9 @@ def plan_lines(step: StepMemory, table: Table) -> list[str]:
     if best.segments:
         notes.append(f"The least peak has these segments under a checkpoint each: {segments_text(best)}.")
     else:
-        notes.append("No plan lowers the peak: it is outside the blocks.")
+        notes.append("No plan lowers the peak: what checkpoints drop is not alive then.")
+    if best.peak_byte == step.timeline[-1].byte:
+        notes.append(f"No checkpoint lowers the {BYTE(best.peak_byte)} of the update.")
     return [*table(rows, NUMBERS), *notes]
 
 

@@ -2,8 +2,14 @@
 
 from types import SimpleNamespace
 
+import pytest
 import torch
-from memory import Allocation, is_workspace, peak_byte, trace
+from memory import ADAM, CASES, STEP, TOLERANCE, Allocation, is_workspace, peak_byte, trace, traced_peaks
+
+from measure.counting.step_memory import step_memory
+from measure.domain.variants import SGD
+from measure.machine import devices
+from measure.models import catalog
 
 
 def test_workspace_is_freed_before_its_operator_returns():
@@ -34,3 +40,12 @@ def test_the_peak_is_the_most_that_is_alive_at_once():
     assert peak_byte([second, third]) == 7
     assert peak_byte([Allocation(5, 0, 10), Allocation(6, 10, 20)]) == 6
     assert peak_byte([]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "language:gpt2_prefill_128"])
+def test_the_peak_of_a_step_is_that_of_torchs_allocator(name):
+    (model,), device = catalog.find([name]), devices.find("cpu")
+    for case, optimizer in ((STEP, SGD), (ADAM, ADAM)):
+        traced_byte, _ = traced_peaks(model, 2, device, *CASES[case])
+        assert step_memory(model, 2, optimizer=optimizer).peak.byte == pytest.approx(traced_byte, rel=TOLERANCE)

@@ -152,6 +152,16 @@ def test_untouched_bytes_by_hand(network, inputs, untouched):
     assert columns_of(network, *inputs)["untouched_byte"] == untouched
 
 
+def test_a_gradient_that_is_a_view_is_not_added_in_place():
+    def two_layers(self, rows):
+        return functional.linear(functional.linear(rows, self.weight), self.weight)
+
+    columns = columns_of(Own(two_layers, weight=nn.Parameter(torch.empty(100, 100))), meta(1, 100))
+    # Weight, momentum and row stay. At the sum: two gradients, transposed results of products, and their sum; the
+    # output of 100; the loss and its gradient.
+    assert columns["training_peak_byte"] == 4 * (10_000 + 10_000 + 100) + 4 * (3 * 10_000 + 100 + 2)
+
+
 def test_an_operator_in_place_reads_and_writes_one_tensor():
     # Linear: 2 rows of 64 and 96 x 64 weights in, 2 rows of 96 out; ReLU in place: these once more, both ways
     network = nn.Sequential(nn.Linear(64, 96, bias=False), nn.ReLU(inplace=True))

@@ -72,6 +72,14 @@ def test_the_first_operator_that_keeps_a_storage_saves_it(unit, saved):
     assert {each.operator: each.saved_byte for each in counted(network, torch.ones(4, 3)).operators} == saved
 
 
+def test_a_result_that_is_viewed_before_its_next_use_counts_for_its_operator():
+    network = nn.Sequential(nn.Linear(3, 5, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(10, 2, bias=False))
+    found = counted(network, torch.ones(4, 2, 3))
+    # ReLU keeps its result of 4 x 2 x 5; the rows of the first layer's product are views of its input.
+    assert {each.operator: each.saved_byte for each in found.operators} == {"relu": 160}
+    assert [block.saved_byte for block in found.blocks if block.saved_byte] == [160]
+
+
 def test_an_update_under_adam_by_hand():
     # Two averages of 25 weights and two numbers of steps; root and quotient of the 15 weights, or the root of all.
     for kind, work in (("cpu", 2 * 60), ("cuda", 100)):

@@ -35,7 +35,8 @@ def test_no_help_waits_for_torch_nor_forget_for_tables():
 
 
 SECTIONS = {
-    "list-json": "--list", "plan-json": "--plan", "model-json": "model NAME", "predict-json": "predict MODEL",
+    "list-json": "--list", "plan-json": "--plan", "model-json": "model NAME",
+    "model-memory-json": "model NAME --memory", "predict-json": "predict MODEL",
     "show-json": "show", "import-trace-json": "import-trace FILE", "trace-json": "trace NAME",
 }  # fmt: skip
 ELSEWHERE = {*LAYER_KINDS, *PRECISIONS, *TABLES[Environment].columns, *TABLES[TraceStep].columns, "timed"}
@@ -45,13 +46,14 @@ OTHER = {
     "plan-json": {"cuda", "mps", "cpu"}, "list-json": {"3x224x224"},
     "show-json": {"wide", "drifting", "workload", "overlapped", "none"},
     "model-json": {"arithmetic", "memory"},
+    "model-memory-json": {"sgd", "adam", "forward", "backward", "update"},
     "predict-json": {
         "arithmetic", "memory", "fitted", "die", "scaled", "datasheet", "served", "eager", "parameter", "least",
         "expected", "most", "autocast", "benchmark", "channels_last", "tf32",
     },
     "trace-json": {
         "arithmetic", "memory", "cache", "compare", "a", "b", "name", "share", "a_s", "b_s", "transfer_s", "wait_s",
-        "unmatched_s",
+        "unmatched_s", "exposed_s", "bus_byte_per_s", "null",
     },
 }  # fmt: skip
 """Words of a section that are values, or keys of two compared traces, or of several ranks."""
