@@ -19,17 +19,17 @@ from measure.errors import UserError
 from measure.published.aside import ASIDE_DEVICE, ASIDE_MODELS
 from measure.published.kernels import FORMAT_BITS, TimedAttention, TimedCollective, TimedExperts, TimedProduct
 from measure.published.servers import AGGREGATED, PublishedServer
-from measure.serving import configuration, kernels, step
+from measure.serving import kernels, step
 from measure.serving.decoder import Decoder, DecoderLayer
 from measure.serving.formats import FORMATS
 from measure.serving.kernels import KernelWork
 from measure.serving.plan import Plan, check_plan, memories
+from measure.serving.served import served_decoder
 from measure.serving.step import Operation
 from report.paper import curated
 from report.paper.frames import compact, each
 
 BYTE = 8  # bits
-CACHE = FORMATS["fp8"]  # servers' rows do not say how the cache is stored: the fewest bits that their engines store
 
 COLLECTIVES = {kernels.ALL_TO_ALL: "alltoall"}
 """The published names of collectives, where they are not those of the counts."""
@@ -111,18 +111,11 @@ def _read_cache(rows: pd.DataFrame, roofs: Mapping[str, Roof]) -> pd.DataFrame:
 
 @cache
 def decoder_of(model: str, weights: str) -> Decoder | None:
-    """Return the counts of a served model with its weights in this format; None for an unknown model.
-
-    A configuration whose weights have so many bits already knows which of them have more.
-    """
+    """Return the counts of a served model with its weights in this format; None for an unknown model."""
     try:
-        decoder = configuration.find_served(model)
+        return served_decoder(model, weights)
     except UserError:
         return None
-    form = FORMATS[weights]
-    stored = {other.number_bit for layer in decoder.layers for other in layer.formats.values()}
-    has_it = form.number_bit in stored | {decoder.base.number_bit}
-    return (decoder if has_it else decoder.stored(weights=form)).stored(cache=CACHE)
 
 
 def work_of(row: Any, is_prompt: bool) -> KernelWork:
