@@ -41,9 +41,7 @@ def served_decoder(model: str, weights: str | None, expert_weights: str | None =
         return found
     of_experts = dict.fromkeys(EXPERT_WEIGHTS, FORMATS[expert_weights])
     layers = [
-        replace(
-            layer, formats=layer.formats | {name: of_experts.get(name, each) for name, each in layer.formats.items()}
-        )
+        replace(layer, formats={name: of_experts.get(name, each) for name, each in layer.formats.items()})
         for layer in found.layers
     ]
     return replace(found, layers=tuple(layers))
