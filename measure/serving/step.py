@@ -81,9 +81,22 @@ def _step(decoder: Decoder, plan: Plan, requests: int, tokens: int, past: int) -
         merged: dict[tuple[object, ...], Operation] = {}
         for each in gpu.stage(number, layers):
             key = each.kind, each.name, tuple(each.shape.items()), each.precision, each.stored
-            merged[key] = replace(each, calls=merged[key].calls + 1) if key in merged else each
+            merged[key] = replace(each, calls=merged[key].calls + each.calls) if key in merged else each
         found.append(tuple(merged.values()))
     return Step(tuple(found))
+
+
+def _counted(layers: tuple[DecoderLayer, ...]) -> list[tuple[DecoderLayer, int]]:
+    """Return the layers that differ, and how many there are of each: most decoders have a few kinds."""
+    kinds: list[DecoderLayer] = []
+    counts: list[int] = []
+    for layer in layers:
+        if layer in kinds:
+            counts[kinds.index(layer)] += 1
+        else:
+            kinds.append(layer)
+            counts.append(1)
+    return list(zip(kinds, counts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -112,8 +125,9 @@ class _Gpu:
             work = KernelWork(weight_byte=row_byte, activation_byte=row_byte)
             yield self._other("embedding", self.decoder.hidden, work)
             yield from self._all_reduce("embedding")
-        for layer in layers:
-            yield from self._layer(layer, held_layer(layer, self.plan))
+        for layer, count in _counted(layers):
+            for each in self._layer(layer, held_layer(layer, self.plan)):
+                yield replace(each, calls=count)
         if number < self.plan.pipeline - 1:
             yield self._collective(SEND, "next stage", numbers, 2)
             return

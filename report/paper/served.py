@@ -4,7 +4,7 @@ What was set aside before the first fit (``measure.published.aside``) is in no f
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from measure.published.aside import ASIDE_DEVICE, ASIDE_MODELS
 from measure.published.kernels import FORMAT_BITS, TimedAttention, TimedCollective, TimedExperts, TimedProduct
 from measure.published.servers import AGGREGATED, PublishedServer
 from measure.serving import kernels, step
-from measure.serving.decoder import Decoder, DecoderLayer
+from measure.serving.decoder import Decoder
 from measure.serving.formats import FORMATS
 from measure.serving.kernels import KernelWork
 from measure.serving.plan import Plan, check_plan, memories
@@ -207,30 +207,10 @@ def _name_of(operation: Operation) -> tuple[Any, ...]:
     return operation.kind, operation.name, operation.precision, operation.stored, *sizes.items()
 
 
-def _operations(decoder: Decoder, plan: Plan, tokens: int, is_prompt: bool) -> list[Operation]:
-    """Return the operations of a GPU for a request of each copy of attention: a prompt, or a token after ``tokens``.
-
-    Equal layers are counted once: one more of them adds what it adds to a step of one layer of each kind.
-    """
-    make = step.prefill if is_prompt else step.decode
-    kinds: list[DecoderLayer] = []
-    counts: list[int] = []
-    for layer in decoder.layers:
-        place = next((at for at, other in enumerate(kinds) if other == layer), len(kinds))
-        if place == len(kinds):
-            kinds, counts = [*kinds, layer], [*counts, 0]
-        counts[place] += 1
-    more = [(layer, count - 1) for layer, count in zip(kinds, counts, strict=True) if count > 1]
-    found: dict[tuple[Any, ...], Operation] = {}
-    calls: dict[tuple[Any, ...], int] = {}
-    steps = [(1 - sum(count for _, count in more), kinds), *((count, [*kinds, layer]) for layer, count in more)]
-    for times, layers in steps:
-        (stage,) = make(replace(decoder, layers=tuple(layers)), plan, plan.data, tokens).stages
-        for operation in stage:
-            key = operation.kind, operation.name, *operation.shape.items(), operation.precision, operation.stored
-            found[key] = operation
-            calls[key] = calls.get(key, 0) + times * operation.calls
-    return [replace(found[key], calls=count) for key, count in calls.items() if count]
+def _operations(decoder: Decoder, plan: Plan, tokens: int, is_prompt: bool) -> tuple[Operation, ...]:
+    """Return the operations of a GPU for a request of each copy of attention: a prompt, or a token after ``tokens``."""
+    (stage,) = (step.prefill if is_prompt else step.decode)(decoder, plan, plan.data, tokens).stages
+    return stage
 
 
 Curves = Mapping[tuple[str, str, int], tuple[Any, ...]]
