@@ -19,6 +19,7 @@ from measure.serving.decoder import (
     Perceptron,
     StateSpace,
     Weight,
+    count_layers,
 )
 from measure.serving.formats import FORMATS, Format
 from measure.serving.kernels import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND, KernelWork
@@ -86,19 +87,6 @@ def _step(decoder: Decoder, plan: Plan, requests: int, tokens: int, past: int) -
     return Step(tuple(found))
 
 
-def _counted(layers: tuple[DecoderLayer, ...]) -> list[tuple[DecoderLayer, int]]:
-    """Return the layers that differ, and how many there are of each: most decoders have a few kinds."""
-    kinds: list[DecoderLayer] = []
-    counts: list[int] = []
-    for layer in layers:
-        if layer in kinds:
-            counts[kinds.index(layer)] += 1
-        else:
-            kinds.append(layer)
-            counts.append(1)
-    return list(zip(kinds, counts, strict=True))
-
-
 @dataclass(frozen=True)
 class _Gpu:
     """A GPU of a data group with ``requests``, ``tokens`` new ones of each after ``past`` tokens in its cache."""
@@ -125,7 +113,7 @@ class _Gpu:
             work = KernelWork(weight_byte=row_byte, activation_byte=row_byte)
             yield self._other("embedding", self.decoder.hidden, work)
             yield from self._all_reduce("embedding")
-        for layer, count in _counted(layers):
+        for layer, count in count_layers(layers):
             for each in self._layer(layer, held_layer(layer, self.plan)):
                 yield replace(each, calls=count)
         if number < self.plan.pipeline - 1:
