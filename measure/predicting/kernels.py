@@ -83,7 +83,7 @@ def attention_terms(of: Columns) -> dict[str, Numbers]:
 
 
 def decode_terms(of: Columns) -> dict[str, Numbers]:
-    """Return the terms (s) of attention of single tokens: a block of threads works for each head of keys and request."""
+    """Return the terms (s) of attention of a token: a block of threads works for each request and head of keys."""
     return attention_terms(of) | {"blocks": of["requests"] * of["kv_heads"] / 100 * US}
 
 
