@@ -11,12 +11,18 @@ const SERVED_COLUMNS = {
   "Requests that fit": ([, , , , most, fits]) => `${(most ?? "?").toLocaleString("en")}${fits === false ? ": too few" : ""}`,
 };
 
+const SERVED_STYLE = `
+  @media (max-width: 40rem) {
+    .served :is(table, tbody) { display: block; }
+    .served tbody tr:not([hidden]) { grid-template-columns: 1fr; }
+  }`;
+
 const withInterval = ([likely, low, high]) => `${quantity(likely, "s", 2)} ${low ? `(${interval(low, high)})` : "(extrapolated)"}`;
 
 async function startServed(place) {
   await firstIsDrawn; // a reader sees that before this
   const { fields, rows } = await unpacked(place.querySelector("script"));
-  document.head.append(made("style", {}, CHOOSER_STYLE.replaceAll(".chooser", ".served")));
+  document.head.append(made("style", {}, CHOOSER_STYLE.replaceAll(".chooser", ".served") + SERVED_STYLE));
   const choice = made("div", { class: "choice" });
   for (const [name, title, values, preset] of fields) {
     const select = made("select", { name, "aria-label": title });
