@@ -27,7 +27,7 @@ PRODUCTS = [CONVOLUTION, DEPTHWISE_PLACE, *MATRICES, PLACE["embedding"]]  # they
 FUSED = [PLACE[kind] for kind in ("normalisation", "activation", "other")]  # compilers fuse these into their neighbours
 MICROSECOND, NANOSECOND = 1e-6, 1e-9
 COMPILED_LAUNCHES = 0.7  # kernels that a compiled network launches, over the operators of eager mode
-DECODING_FLOP = 32  # FLOP per byte of parameters; below it, reading the parameters takes most time on any chip
+ONE_TOKEN = "1"  # the input shape of a language model that decodes: a token of each request
 DEPTHWISE_SHARE = 0.01  # of the FLOP: a network with more counts as one of depthwise convolutions
 # A GPU that serves language models, by a program that launches with little delay: as it decodes, and reads prompts
 SERVING = DECODES, READS = "tokens", "prompts"
@@ -146,7 +146,7 @@ class CallWork:
     def sort(self) -> str:
         """The sort of network, by its work if it reads images, else by its family."""
         if self.family == records.LANGUAGE:
-            return records.DECODING if self.flop.sum() < DECODING_FLOP * self.parameter_byte else records.LANGUAGE
+            return records.DECODING if self.input_shape == ONE_TOKEN else records.LANGUAGE
         if self.family == records.AUDIO:
             return records.AUDIO
         if self.flop[DEPTHWISE_PLACE] > DEPTHWISE_SHARE * self.flop.sum():

@@ -350,7 +350,7 @@ def work_of_tokens(size: Size, phase: str, tokens: int, stored_byte: float | Non
         byte[PLACE["other"]] = SCORE_BYTE * 2 * size.heads * read * reached * size.depth
     return CallWork(
         1, flop, byte, LAYER_CALLS * size.depth, 0.0, parameter_byte, parameter_byte + cache_byte,
-        network=str(tokens), family=LANGUAGE,
+        network=str(tokens), input_shape=str(read), family=LANGUAGE,
     )  # fmt: skip
 
 

@@ -59,8 +59,6 @@ def test_an_option_is_usable_where_it_changes_a_time(chip_kind, rates, usable):
         ({"convolution": 9.0, "depthwise convolution": 0.5}, "compact", records.DEPTHWISE),
         ({"convolution": 1.0, "linear": 5.0, "attention": 1.0}, "transformer", records.DENSE),
         ({"linear": 5.0}, "audio", records.AUDIO),
-        # Of 4 MB of parameters a token reads each at 0.1 GFLOP / 4 MB = 25 FLOP a byte, a prompt at 1250
-        ({"linear": 0.1}, "language", records.DECODING),
         ({"linear": 5.0}, "language", records.LANGUAGE),
     ],
 )
@@ -69,6 +67,8 @@ def test_a_network_is_sorted_by_its_work_unless_it_has_no_images(kinds, family, 
     for kind, gflop in kinds.items():
         call.flop[PLACE[kind]] = 1e9 * gflop
     assert call.sort == sort
+    # A token of each request, however many they are
+    assert replace(call, input_shape="1").sort == (records.DECODING if family == "language" else sort)
 
 
 def row(precision, peak_flop_per_s, unit="tensor", **changed):
@@ -124,8 +124,8 @@ def test_serving_tokens_at_fp16_accumulates_in_fp16():
 def test_a_number_is_unpacked_once_for_a_token_or_for_64_of_a_prompt():
     flop = np.zeros(len(PLACE))
     flop[PLACE["linear"]] = 8e9  # 1 GFLOP for each of 8 tokens; of a prompt, 8 GFLOP in tiles of 64 tokens
-    decode = CallWork(8, flop, np.zeros(len(PLACE)), 10, 0.0, 1e9, 1e9, family=records.LANGUAGE)
-    prompt = replace(decode, parameter_byte=1e8)
+    decode = CallWork(8, flop, np.zeros(len(PLACE)), 10, 0.0, 1e9, 1e9, input_shape="1", family=records.LANGUAGE)
+    prompt = replace(decode, input_shape="512")
     assert (decode.sort, prompt.sort) == (records.DECODING, records.LANGUAGE)
     roof, place = LayerRoof(1e13, 1e12, 1e13, vector_flop_per_s=1e12), records.TERMS.index(records.VECTOR)
     assert decode.terms(roof, "tokens")[0][place] == pytest.approx(1e-3)
