@@ -39,6 +39,7 @@ NO_KEPT_MEMORY = {
 LACKING = {
     "cause.figures.sizes",  # of two GPUs that differ in memory alone
     "energy.figures.efficiency", "energy.tables.prices", "energy.tables.joules",  # no GPU counts its energy
+    "prediction.served.chooser", "prediction.served.table",  # the world has no fit of servers
 }  # fmt: skip
 GAPS = {
     "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING | {"machine.tables.peaks"},
