@@ -87,6 +87,16 @@ def attention_terms(of: Columns) -> dict[str, Numbers]:
     }
 
 
+def prefill_terms(of: Columns) -> dict[str, Numbers]:
+    """Return the terms (s) of attention of prompts: few heads fill a chip in part."""
+    return attention_terms(of) | {"heads ramp": ramp(of["requests"] * of["kv_heads"] * of["group"] / 100 * US)}
+
+
+def decode_terms(of: Columns) -> dict[str, Numbers]:
+    """Return the terms (s) of attention of a token: a block of threads works for each request and head of keys."""
+    return attention_terms(of) | {"blocks": of["requests"] * of["kv_heads"] / 100 * US}
+
+
 def expert_terms(of: Columns) -> dict[str, Numbers]:
     """Return the terms (s) of a GPU's experts: ``distinct`` ones have tokens, ``routed`` rows together."""
     width = of["matrices"] * of["hidden"] * of["inner"]
@@ -125,7 +135,7 @@ def collective_terms(of: Columns) -> dict[str, Numbers]:
 
 
 TERMS: dict[str, Callable[[Columns], dict[str, Numbers]]] = {
-    PRODUCTS: product_terms, PREFILL: attention_terms, DECODE: attention_terms, LATENT_PREFILL: attention_terms,
+    PRODUCTS: product_terms, PREFILL: prefill_terms, DECODE: decode_terms, LATENT_PREFILL: attention_terms,
     LATENT_DECODE: attention_terms, EXPERTS: expert_terms, COLLECTIVES: collective_terms,
 }  # fmt: skip
 

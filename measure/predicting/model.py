@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from measure.predicting.prediction_terms import Numbers
-from measure.predicting.records import DIE, HOST_MEMORY, LAUNCHES, OPTION, POOL, TERMS, UNFUSED
+from measure.predicting.records import DIE, HOST_MEMORY, LAUNCHES, OPTION, POOL, TERMS, UNFUSED, VECTOR
 
 TUNING = 1.345  # Huber's constant: 95 % of the efficiency of least squares if the errors are normal
 TINY = 1e-12
@@ -26,9 +26,10 @@ TIMINGS, OWN = "timings", "own"
 SPREADS = {POOL: (0.5, 0.3), OPTION: (0.2, 0.2), DIE: (0.4, 0.15), TIMINGS: (0.2, 0.1), OWN: (0.4, 0.25)}
 HOST, NOISE = 0.6, 0.08
 
-# The expectation without measurements, ``(terms,)``: layers run at their roofs; an operator takes 3 µs to launch, and a
-# host moves 10 GB/s
-AT_THE_ROOF = np.array([{UNFUSED: 0.3, LAUNCHES: 3.0, HOST_MEMORY: 0.1}.get(term, 1.0) for term in TERMS])
+# The expectation without measurements, ``(terms,)``: layers run at their roofs; an operator takes 3 µs to launch, a
+# host moves 10 GB/s, and vector units take the time of five multiply-adds to unpack a number and use it
+EXPECTED = {UNFUSED: 0.3, LAUNCHES: 3.0, HOST_MEMORY: 0.1, VECTOR: 5.0}
+AT_THE_ROOF = np.array([EXPECTED.get(term, 1.0) for term in TERMS])
 
 
 def likely(coefficients: Numbers, terms: Numbers, launch_s: Numbers) -> Numbers:
@@ -43,14 +44,14 @@ def likely(coefficients: Numbers, terms: Numbers, launch_s: Numbers) -> Numbers:
 class Level(NamedTuple):
     """A label per row, None for a row that the level does not touch, and the spreads of its coefficients.
 
-    A level may touch the first ``width`` terms alone.
+    A level may touch some terms alone, at their ``columns``.
     """
 
     name: str
     labels: Sequence[str | None]
     together: float
     each: float
-    width: int | None = None
+    columns: Sequence[int] | None = None
 
 
 Effects = dict[tuple[str, str], Numbers]  # logarithms of factors ``(terms,)`` by level and label
@@ -58,7 +59,7 @@ Effects = dict[tuple[str, str], Numbers]  # logarithms of factors ``(terms,)`` b
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """The parameters of a level from ``start`` on: ``(labels, width)``; a row has the label at its place, or -1.
+    """The parameters of a level from ``start`` on: ``(labels, columns)``; a row has the label at its place, or -1.
 
     ``together`` and ``each`` are the precisions of a label's mean and of its terms around that, relative to the noise.
     """
@@ -67,7 +68,7 @@ class _Block:
     labels: Sequence[str]
     places: NDArray[Any]
     start: int
-    width: int
+    columns: NDArray[Any]  # of its terms
     together: float
     each: float
 
@@ -76,11 +77,15 @@ class _Block:
         labels = list(dict.fromkeys(label for label in level.labels if label is not None))
         place = {label: at for at, label in enumerate(labels)}
         places = np.array([-1 if label is None else place[label] for label in level.labels], int)
-        width = level.width or width
-        together = NOISE**2 / (level.together**2 + level.each**2 / width)
-        return cls(level.name, labels, places, start, width, together, NOISE**2 / level.each**2)
+        columns = np.arange(width) if level.columns is None else np.array(level.columns)
+        together = NOISE**2 / (level.together**2 + level.each**2 / len(columns))
+        return cls(level.name, labels, places, start, columns, together, NOISE**2 / level.each**2)
 
-    def columns(self, place: int) -> NDArray[Any]:
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+    def parameters(self, place: int) -> NDArray[Any]:
         """Return the places of a label's parameters among all."""
         return self.start + place * self.width + np.arange(self.width)
 
@@ -117,10 +122,12 @@ def fit_levels(
     logs = np.zeros(start)
     for block, label, place in _places(blocks):
         if first and (block.name, label) in first:
-            logs[place] = first[block.name, label][: block.width]
+            logs[place] = first[block.name, label][block.columns]
     found, _ = _settle(expected * terms, launch_s, times, blocks, logs, weights, has_own_host=False)
-    effects = {(block.name, label): found[place] for block, label, place in _places(blocks)}
-    return {label: np.pad(logs, (0, width - len(logs))) for label, logs in effects.items()}
+    effects = {(block.name, label): np.zeros(width) for block, label, _ in _places(blocks)}
+    for block, label, place in _places(blocks):
+        effects[block.name, label][block.columns] = found[place]
+    return effects
 
 
 def _places(blocks: Sequence[_Block]) -> Iterator[tuple[_Block, str, slice]]:
@@ -159,8 +166,8 @@ def _settle(
     columns, terms_of = [], []  # of each such group of rows: the places of its parameters, and their terms
     for of_rows in labels:
         touched = [(block, place) for block, place in zip(blocks, of_rows, strict=True) if place >= 0]
-        columns.append(np.concatenate([block.columns(place) for block, place in touched]))
-        terms_of.append(np.concatenate([np.arange(block.width) for block, _ in touched]))
+        columns.append(np.concatenate([block.parameters(place) for block, place in touched]))
+        terms_of.append(np.concatenate([block.columns for block, _ in touched]))
     labelled = [*_places(blocks)]
     of_host = NOISE**2 / HOST**2 if has_own_host else 1.0
 

@@ -12,9 +12,11 @@ from measure.domain.model_work import ARITHMETIC, MEMORY
 from measure.domain.schema import file_of
 from measure.domain.words import EAGER, FULL_PRECISION, TF32, stored_as
 from measure.predicting import records as tables
-from measure.predicting.model import fit
+from measure.predicting.model import AT_THE_ROOF, fit
 from measure.predicting.prediction_terms import (
+    DECODES,
     OWN_HOSTS,
+    READS,
     SERVING,
     CallWork,
     ExpertBytes,
@@ -45,6 +47,7 @@ FITTED, ON_DIE, SCALED, DATASHEET = "fitted", "die", "scaled", "datasheet"
 SERVED = "served"  # the variant of language models on GPUs: run by programs that serve them
 GPU = "gpu"
 SERVERS = GPU, "soc"  # the kinds of chips that were timed as they serve language models
+SERVED_AS = {tables.DECODING: DECODES, tables.LANGUAGE: READS}
 
 Part = tuple[str, str]  # a class of batch sizes and a sort of networks
 OwnTime = tuple[CallWork, float]  # the work of a call and its latency (s) on the predicted device
@@ -159,7 +162,7 @@ class Basis:
             TERMS[terms.argmax()], float(terms.max() / terms.sum()), self.host_us,
             work.batch / likely_s, needed_byte, held_byte,
             needed_byte <= held_byte if needed_byte and held_byte else None,
-            SERVED if self.chip_kind == SERVING else COMPILED if self.compiled else EAGER, work.experts,
+            SERVED if self.chip_kind in SERVING else COMPILED if self.compiled else EAGER, work.experts,
         )  # fmt: skip
 
 
@@ -175,7 +178,8 @@ class Predictor:
         self._models: dict[tuple[Setting, str], int] = {}  # of a die
         for row in rows:
             pool = _pool(row)
-            values = self._levels[pool].setdefault((row.level, row.label), np.ones(len(TERMS)))
+            expected = AT_THE_ROOF if row.level == POOL else np.ones(len(TERMS))
+            values = self._levels[pool].setdefault((row.level, row.label), expected.copy())
             values[TERMS.index(row.term)] = row.value
             if row.level == DIE:
                 self._models[pool, row.label] = row.models
@@ -220,11 +224,11 @@ class Predictor:
         unless ``host_us`` names another.
         """
         kind = device.chip_kind
-        if sort in (tables.LANGUAGE, tables.DECODING) and kind in SERVERS:
-            kind = SERVING if pool_of(SERVING, precision, phase) in self._levels else kind
+        if kind in SERVERS and (served := SERVED_AS.get(sort)):
+            kind = served if pool_of(served, precision, phase) in self._levels else kind
         options = device.usable(setting)
-        roof = device.layer_roof(precision, serves=kind == SERVING, tf32=TF32_CONVOLUTIONS in options)
-        pool, compiled = pool_of(kind, precision, phase), COMPILED in options and kind != SERVING
+        roof = device.layer_roof(precision, serves=kind in SERVING, tf32=TF32_CONVOLUTIONS in options)
+        pool, compiled = pool_of(kind, precision, phase), COMPILED in options and kind not in SERVING
         levels = self._levels.get(pool)
         if roof is None or levels is None:
             return None
@@ -245,7 +249,7 @@ class Predictor:
             # A few times show a chip's factor if its host is known
             known = tables.FIVE_KNOWN if timed >= tables.KNOWN_TIMES else tables.ONE_KNOWN
             checks = [untimed] if known == tables.ONE_KNOWN and host_us is None and host else [(known, pool), untimed]
-        elif many and kind != SERVING:
+        elif many and kind not in SERVING:
             name, timed = FITTED, many[0]
             checks = [(tables.BY_FAMILY, pool), (tables.BY_FAMILY, many[1]), untimed]
         else:

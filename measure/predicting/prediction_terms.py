@@ -27,18 +27,24 @@ PRODUCTS = [CONVOLUTION, DEPTHWISE_PLACE, *MATRICES, PLACE["embedding"]]  # they
 FUSED = [PLACE[kind] for kind in ("normalisation", "activation", "other")]  # compilers fuse these into their neighbours
 MICROSECOND, NANOSECOND = 1e-6, 1e-9
 COMPILED_LAUNCHES = 0.7  # kernels that a compiled network launches, over the operators of eager mode
-DECODING_FLOP = 32  # FLOP per byte of parameters; below it, reading the parameters takes most time on any chip
+ONE_TOKEN = "1"  # the input shape of a language model that decodes: a token of each request
 DEPTHWISE_SHARE = 0.01  # of the FLOP: a network with more counts as one of depthwise convolutions
-SERVING = "tokens"  # a GPU that serves language models, by a program that launches with little delay
-OWN_HOSTS = ("cpu", "soc", SERVING)  # these kinds of chips have launches as a term of their own
+# A GPU that serves language models, by a program that launches with little delay: as it decodes, and reads prompts
+SERVING = DECODES, READS = "tokens", "prompts"
+TILE = 64  # tokens of a product that share numbers which such a program has unpacked
+OWN_HOSTS = ("cpu", "soc", *SERVING)  # these kinds of chips have launches as a term of their own
 CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}  # the kind of chip behind each of torch's devices
 
 
 @dataclass(frozen=True)
 class LayerRoof(Roofline):
-    """A roofline with a second peak (FLOP/s), of convolutions."""
+    """A roofline with a second peak (FLOP/s), of convolutions, and a third one, of units that multiply no matrices.
+
+    The third is infinite unless a program serves language models: other work on these units is bound by its bytes.
+    """
 
     convolution_flop_per_s: float
+    vector_flop_per_s: float = np.inf
 
     @cached_property
     def peaks(self) -> Numbers:
@@ -126,14 +132,21 @@ class CallWork:
             0.0 if compiled else byte_s[FUSED].sum(),
             launch_us * is_host,
             NANOSECOND * (self.input_byte * copied + self.fresh_byte * (chip_kind == "cpu")),
+            self.unpacked_flop / roof.vector_flop_per_s,
         ])  # fmt: skip
         return terms, 0.0 if is_host else host_us * launch_us
+
+    @cached_property
+    def unpacked_flop(self) -> float:
+        """The FLOP of one token with each stored number, as often as a program unpacks it: for each tile of tokens."""
+        tokens = self.batch if self.sort == records.DECODING else TILE
+        return float(self.flop[[PLACE["linear"], EXPERTS]].sum()) / min(tokens, TILE)
 
     @cached_property
     def sort(self) -> str:
         """The sort of network, by its work if it reads images, else by its family."""
         if self.family == records.LANGUAGE:
-            return records.DECODING if self.flop.sum() < DECODING_FLOP * self.parameter_byte else records.LANGUAGE
+            return records.DECODING if self.input_shape == ONE_TOKEN else records.LANGUAGE
         if self.family == records.AUDIO:
             return records.AUDIO
         if self.flop[DEPTHWISE_PLACE] > DEPTHWISE_SHARE * self.flop.sum():
@@ -176,7 +189,8 @@ class PredictedDevice:
         if serves and precision == "fp16":
             peak = max(peak, rates.get("int8", 0.0) / 2)
         convolutions = rates.get(TF32, peak) if tf32 and precision == FULL_PRECISION else peak
-        return LayerRoof(peak, roofline.bandwidth_byte_per_s, max(convolutions, peak))
+        vector = rates.get(FULL_PRECISION, peak) if serves else np.inf
+        return LayerRoof(peak, roofline.bandwidth_byte_per_s, max(convolutions, peak), vector)
 
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:

@@ -8,10 +8,11 @@ from measure.domain.schema import NUMBER, Column, one_of, some_of, table
 from measure.domain.words import FULL_PRECISION, INFERENCE, STEP, stored_as
 
 # The terms of the device's time, which is their sum; ``docs/prediction.md`` defines them
-ARITHMETIC = "convolution arithmetic", "depthwise arithmetic", "dense arithmetic"
+DENSE_ARITHMETIC = "dense arithmetic"
+ARITHMETIC = "convolution arithmetic", "depthwise arithmetic", DENSE_ARITHMETIC
 MEMORY = PRODUCT, OTHER, UNFUSED = "product memory", "other memory", "unfused memory"
-LAUNCHES, HOST_MEMORY = "launches", "host memory"
-TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, HOST_MEMORY)
+LAUNCHES, HOST_MEMORY, VECTOR = "launches", "host memory", "vector arithmetic"
+TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, HOST_MEMORY, VECTOR)
 
 # The levels of a coefficient: of all devices of a kind, of the options that a model ran with, and of one die
 LEVELS = POOL, OPTION, DIE = "pool", "option", "die"
@@ -19,7 +20,9 @@ LEVELS = POOL, OPTION, DIE = "pool", "option", "die"
 # tensors. tf32: convolutions at fp32 in TF32, as torch has it
 COMPILED = "torch.compile"
 OPTIONS = AUTOCAST, BENCHMARK, CHANNELS_LAST, TF32_CONVOLUTIONS = "autocast", "benchmark", "channels_last", "tf32"
-ALL_OPTIONS = COMPILED, *OPTIONS  # the labels of OPTION, which change a time
+ALL_OPTIONS = COMPILED, *OPTIONS  # what a model may be asked to run with
+FOUR_BITS = "Q4_K_M"  # the format of weights of some published tokens, counted at 4 to 6 bits a number
+FACTORS = (*ALL_OPTIONS, FOUR_BITS)  # the labels of OPTION, which change a time
 
 # The held-out data that a fit predicts
 BY_FAMILY, BY_DEVICE, BY_BOTH, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (
@@ -39,8 +42,10 @@ SORTS = DENSE, DEPTHWISE, CONVOLUTIONAL, LANGUAGE, DECODING, AUDIO = (
     "dense", "depthwise", "convolutional", "language", "decoding", "audio",
 )  # fmt: skip
 
-TOKENS = "any GPU, tokens"  # the pool of published tokens a second of language models
-POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip", "tokens": TOKENS}
+TOKENS, PROMPTS = "any GPU, tokens", "any GPU, prompts"  # the pools of published tokens a second of language models
+POOLS = {
+    "cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip", "tokens": TOKENS, "prompts": PROMPTS,
+}  # fmt: skip
 HALF = "16 bits"  # the precision of a pool of fp16 and bf16, which chips compute alike
 HERE = "measured"  # the source of this program's timings
 COUNTED = "prediction/counted"  # the folder of counts that no paper shows
@@ -59,8 +64,9 @@ class Setting(NamedTuple):
 
     @property
     def ran_with(self) -> tuple[str, ...]:
-        """What the calls ran with."""
-        return options_among((self.variant, *self.options.split(";")))
+        """What the calls ran with, of FACTORS."""
+        found = options_among((self.variant, *self.options.split(";")))
+        return (*found, FOUR_BITS) if self.precision == FOUR_BITS else found
 
 
 def options_among(names: Container[str]) -> tuple[str, ...]:

@@ -5,8 +5,6 @@ A row is a phase of a server: its ``TERMS`` and time (s), and what it was measur
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,42 +32,15 @@ from measure.predicting.serving import (
     prompt_parts,
     terms,
 )
-from measure.serving import configuration
-from measure.serving.decoder import Decoder
-from measure.serving.formats import FORMATS
 from measure.serving.plan import Plan, check_context, check_plan
+from measure.serving.served import served_decoder
 
 if TYPE_CHECKING:
     from measure.published.servers import PublishedServer
 
 SERIES = "series"
 SPREADS = {POOL: (0.5, 0.5), ENGINE: (0.3, 0.2), CLASS: (0.15, 0.1), SERIES: (0.4, 0.1)}
-EXPERT_WEIGHTS = "experts wide", "experts narrow"
 PLAN = "tensor_parallel", "expert_parallel", "data_parallel", "pipeline_parallel"  # as Plan takes them
-
-
-@cache
-def served_decoder(model: str, weights: str | None, expert_weights: str | None) -> Decoder:
-    """Return the decoder of a served model with its weights in these formats, else in those of its configuration.
-
-    A source's word fp8 stands for blocks if the configuration has these. The cache has 8 bits where the weights have 8
-    or fewer, as most servers of such weights.
-    """
-    decoder = configuration.find_served(model)
-    own = {form.name for _, form in decoder.layer_weights()} & {"fp8_block"}
-    wide, expert = ("fp8_block" if own and name == "fp8" else name for name in (weights, expert_weights))
-    if wide is None:
-        return decoder
-    has_few = FORMATS[wide].bit <= FORMATS["fp8_block"].bit
-    found = decoder.stored(FORMATS[wide], FORMATS["fp8"] if has_few else None)
-    if expert is None or expert == wide:
-        return found
-    form = FORMATS[expert]
-    layers = []
-    for layer in found.layers:
-        formats = {name: form if name in EXPERT_WEIGHTS else each for name, each in layer.formats.items()}
-        layers.append(replace(layer, formats=formats))
-    return replace(found, layers=tuple(layers))
 
 
 def load_of(row: "PublishedServer", chip: ServedChip, most_gpus: int = MOST_GPUS) -> Load:

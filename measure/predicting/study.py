@@ -16,17 +16,20 @@ from measure.predicting.model import AT_THE_ROOF, SPREADS, TIMINGS, Effects, Lev
 from measure.predicting.prediction_terms import SERVING, Numbers
 from measure.predicting.records import (
     ALL,
-    ALL_OPTIONS,
-    ARITHMETIC,
     COMPILED,
+    DENSE_ARITHMETIC,
     DIE,
-    MEMORY,
+    FACTORS,
+    LAUNCHES,
     METHODS,
     OPTION,
+    OTHER,
     OURS,
     POOL,
+    PRODUCT,
     TERMS,
     TF32_CONVOLUTIONS,
+    VECTOR,
     Coefficient,
     NetworkFactor,
     PredictionError,
@@ -149,15 +152,17 @@ def settings_of(checks: list[pd.DataFrame]) -> Iterator[tuple[Setting, pd.DataFr
 
 def coefficients_of(pool: Setting, effects: Effects, rows: pd.DataFrame) -> Iterator[Coefficient]:
     """Yield the rows of a pool: its coefficients, and the factors of options and dies on them."""
+    columns = terms_of(rows)
     models: dict[tuple[str, str], int] = {(POOL, ""): rows.network.nunique()}
     models |= {(DIE, str(die)): of.network.nunique() for die, of in rows.groupby("die")}
-    for option in ALL_OPTIONS:
+    for option in FACTORS:
         models[OPTION, option] = rows[[option in each for each in rows.options]].network.nunique()
     for (level, label), logs in effects.items():
         if level != TIMINGS:
             values = np.exp(logs) * (AT_THE_ROOF if level == POOL else 1.0)
             for term, value in zip(TERMS, values, strict=True):
-                yield Coefficient(*_name(pool), level, label, term, models[level, label], float(value))
+                if TERMS.index(term) in columns:
+                    yield Coefficient(*_name(pool), level, label, term, models[level, label], float(value))
 
 
 def own_coefficients(pool: Setting, effects: Effects, rows: pd.DataFrame) -> Iterator[Coefficient]:
@@ -190,20 +195,33 @@ def weights(rows: pd.DataFrame) -> Numbers:
 
 
 def fit_pool(rows: pd.DataFrame, first: Effects | None = None) -> Effects:
-    """Fit the levels of a pool, from the effects of other rows on if given."""
-    labels: list[tuple[str, list[str | None]]] = [(POOL, [""] * len(rows)), (DIE, list(rows.die))]
+    """Fit the levels of a pool, from the effects of other rows on if given.
+
+    Programs that serve have no factor of the die, which told nothing on devices left out, and launch alike whatever the
+    format of the weights.
+    """
+    is_served, columns = rows.kind.iloc[0] in SERVING, terms_of(rows)
+    labels: list[tuple[str, list[str | None]]] = [(POOL, [""] * len(rows))]
+    labels += [] if is_served else [(DIE, list(rows.die))]
     # TF32 is a peak, and no factor on it
-    options = [option for option in ALL_OPTIONS if option != TF32_CONVOLUTIONS]
+    options = [option for option in FACTORS if option != TF32_CONVOLUTIONS]
     labels += [(OPTION, [option if option in each else None for each in rows.options]) for option in options]
     labels.append((TIMINGS, list(rows.timings)))
-    # A server launches by its program and host, whatever the die
-    widths = {DIE: len((*ARITHMETIC, *MEMORY))} if rows.kind.iloc[0] == SERVING else {}
+    launches = TERMS.index(LAUNCHES)
+    of_options = [place for place in columns if not is_served or place != launches]
     levels = [
-        Level(name, of_rows, *SPREADS[name], widths.get(name))
+        Level(name, of_rows, *SPREADS[name], of_options if name == OPTION else columns)
         for name, of_rows in labels
         if any(each is not None for each in of_rows)
     ]
     return fit_levels(*parts(rows), levels, weights(rows), first=first)
+
+
+def terms_of(rows: pd.DataFrame) -> list[int]:
+    """Return the places of the terms that a pool has."""
+    if rows.kind.iloc[0] in SERVING:
+        return [TERMS.index(term) for term in (DENSE_ARITHMETIC, PRODUCT, OTHER, LAUNCHES, VECTOR)]
+    return [place for place, term in enumerate(TERMS) if term != VECTOR]
 
 
 def coefficients_at(effects: Effects, rows: pd.DataFrame, dies: bool = True) -> Numbers:

@@ -21,10 +21,11 @@ from measure.domain.schema import file_of
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, LAYER_KINDS, STEP, stored_as
 from measure.domain.workload_records import Layer, Operator, Workload
 from measure.predicting.prediction_terms import (
+    DECODES,
     EXPERTS,
     OWN_HOSTS,
     PLACE,
-    SERVING,
+    READS,
     CallWork,
     ExpertBytes,
     LayerRoof,
@@ -38,6 +39,7 @@ from measure.predicting.records import (
     BENCHMARK,
     CHANNELS_LAST,
     COMPILED,
+    FOUR_BITS,
     HERE,
     LANGUAGE,
     OPTIONS,
@@ -74,6 +76,10 @@ LLAMAS = {  # A. Grattafiori et al., The Llama 3 herd of models, 2024, arXiv:240
     "LLaMA 3 8B": Size((PREFILL, DECODE), 4096, 32, 32, 8, 14336, 128256, 8192),
     "LLaMA 3 70B": Size((PREFILL, DECODE), 8192, 80, 64, 8, 28672, 128256, 8192),
 }
+# The files of Q4_K_M, as ``xiongjiedai_llm`` prints them, and the bits of a number in their embedding: Q4_K has 256
+# numbers of 4 bits, 8 scales and 8 minima of 6 bits, and two numbers of 16 bits for these (llama.cpp, ggml-common.h)
+FILE_BYTE = {"LLaMA 3 8B": 4.58 * 2**30, "LLaMA 3 70B": 39.59 * 2**30}
+TABLE_BIT = 4.5
 HALF_BYTE, SCORE_BYTE = 2, 4  # of an element at 16 bits, and of a score of attention
 LAYER_CALLS = 40  # operators of a layer, as ``language:llama_1b`` calls them
 
@@ -228,16 +234,20 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
 
 
 def served(data: Path) -> Iterator[TimedCall]:
-    """Yield the published tokens a second at 16 bits on one chip: the time of a decoded token, or of a prompt."""
+    """Yield the published tokens a second on one chip: the time of a decoded token, or of a prompt."""
     chips = of_chips(data)
     for row in table.read(file_of(PublishedTokens, data), PublishedTokens):
         chip = chips.get(fold_name(row.device))
         roof = chip.layer_roof("fp16", serves=True) if chip else None
-        if chip and roof and row.gpus == 1 and row.weights == "F16":
-            setting = Setting(chip.name, row.source, "", "fp16", row.phase, INFERENCE)
+        if chip and roof and row.gpus == 1:
+            has_few = row.weights == FOUR_BITS
+            setting = Setting(chip.name, row.source, "", FOUR_BITS if has_few else "fp16", row.phase, INFERENCE)
             latency_s = (row.tokens if row.phase == PREFILL else 1) / row.tokens_per_s
-            work = work_of_tokens(LLAMAS[row.model], row.phase, row.tokens)
-            yield TimedCall(setting, row.model, latency_s, work, roof, SERVING, die=chip.die or chip.name)
+            size = LLAMAS[row.model]
+            stored_byte = FILE_BYTE[row.model] - size.width * size.vocabulary * TABLE_BIT / 8 if has_few else None
+            work = work_of_tokens(size, row.phase, row.tokens, stored_byte)
+            kind = READS if row.phase == PREFILL else DECODES
+            yield TimedCall(setting, row.model, latency_s, work, roof, kind, die=chip.die or chip.name)
 
 
 def counted(*homes: Workloads) -> Counted:
@@ -317,8 +327,10 @@ def _expert_bytes(home: Workloads) -> Counter[tuple[Any, ...]]:
     return found
 
 
-def work_of_tokens(size: Size, phase: str, tokens: int) -> CallWork:
-    """Return the work of a prompt of ``tokens`` at 16 bits, or of one token while as many are generated.
+def work_of_tokens(size: Size, phase: str, tokens: int, stored_byte: float | None = None) -> CallWork:
+    """Return the work of a prompt of ``tokens``, or of one token while as many are generated.
+
+    Weights have 16 bits unless ``stored_byte`` tells the bytes of all that a token reads.
 
     A generated token attends to half of them in the mean. Only the last token of a prompt is scored.
     """
@@ -331,14 +343,14 @@ def work_of_tokens(size: Size, phase: str, tokens: int) -> CallWork:
     flop, byte = np.zeros((2, len(LAYER_KINDS)))
     flop[PLACE["linear"]] = 2.0 * (read * parameters + head)
     flop[PLACE["attention"]] = 4.0 * widths * reached
-    byte[PLACE["linear"]] = HALF_BYTE * (parameters + head + read * size.depth * made + 6 * widths)
+    parameter_byte = float(HALF_BYTE * (parameters + head)) if stored_byte is None else stored_byte
+    byte[PLACE["linear"]] = parameter_byte + HALF_BYTE * (read * size.depth * made + 6 * widths)
     byte[PLACE["attention"]] = cache_byte + HALF_BYTE * 2 * widths
     if phase == PREFILL:  # the program writes the scores of attention and reads them
         byte[PLACE["other"]] = SCORE_BYTE * 2 * size.heads * read * reached * size.depth
-    parameter_byte = float(HALF_BYTE * (parameters + head))
     return CallWork(
         1, flop, byte, LAYER_CALLS * size.depth, 0.0, parameter_byte, parameter_byte + cache_byte,
-        network=str(tokens), family=LANGUAGE,
+        network=str(tokens), input_shape=str(read), family=LANGUAGE,
     )  # fmt: skip
 
 

@@ -54,17 +54,6 @@ class Settings:
         return value
 
 
-# Models that were served under another name than the one of their committed configuration
-SERVED_AS = {
-    "meta-llama/Llama-3.1-70B": "meta-llama/Meta-Llama-3.1-70B",
-    "meta-llama/Llama-3.1-8B-Instruct": "meta-llama/Meta-Llama-3.1-8B",
-    "nvidia/Llama-3.1-8B-Instruct-FP8": "meta-llama/Meta-Llama-3.1-8B",
-    "nvidia/Qwen3-32B-NVFP4": "Qwen/Qwen3-32B",
-    "nvidia/DeepSeek-R1-NVFP4": "deepseek-ai/DeepSeek-R1",
-    "zhipuai/GLM-5": "zai-org/GLM-5",
-}
-
-
 def names() -> list[str]:
     """Return the committed configurations, as their authors name them: owner/name."""
     files = (project_folder() / "data" / FOLDER).glob(f"*{ENDING}")
@@ -83,11 +72,6 @@ def find(name: str) -> Decoder:
     if found is None:
         raise unknown("MODEL", name, known)
     return _committed(found)
-
-
-def find_served(name: str) -> Decoder:
-    """Return the decoder of a model of ``data/published/servers.csv``. Raises UserError for an unknown name."""
-    return find(SERVED_AS.get(name, name))
 
 
 @cache

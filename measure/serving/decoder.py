@@ -1,6 +1,6 @@
 """A decoder as its layers: the weights that a token is multiplied by, what its cache keeps, how GPUs divide it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -298,6 +298,19 @@ class DecoderLayer:
         return (*self.mixers, self.feed_forward) if self.feed_forward else self.mixers
 
 
+def count_layers(layers: Iterable[DecoderLayer]) -> list[tuple[DecoderLayer, int]]:
+    """Return the layers that differ, and how many there are of each: most decoders have a few kinds."""
+    kinds: list[DecoderLayer] = []
+    counts: list[int] = []
+    for layer in layers:
+        if layer in kinds:
+            counts[kinds.index(layer)] += 1
+        else:
+            kinds.append(layer)
+            counts.append(1)
+    return list(zip(kinds, counts, strict=True))
+
+
 @dataclass(frozen=True)
 class Decoder:
     """A language model as its configuration describes it. ``positions`` is the most tokens that it takes.
@@ -325,17 +338,27 @@ class Decoder:
                     yield weight, layer.formats.get(weight.name, self.base)
 
     @cached_property
+    def _weights(self) -> list[tuple[Weight, Format, int]]:
+        """Each matrix of the layers that differ, with its stored format, and how many such layers there are."""
+        return [
+            (weight, layer.formats.get(weight.name, self.base), count)
+            for layer, count in count_layers(self.layers)
+            for part in layer.parts
+            for weight in part.weights(self.hidden)
+        ]
+
+    @cached_property
     def parameters(self) -> int:
         """All parameters of the language model: no encoder of pictures, no layers that guess further tokens."""
         tables = self.head * (1 if self.is_tied else 2)
         vectors = self.vectors + sum(layer.vectors for layer in self.layers)
-        matrices = sum(weight.count + weight.copies * weight.bias for weight, _ in self.layer_weights())
+        matrices = sum(times * (weight.count + weight.copies * weight.bias) for weight, _, times in self._weights)
         return tables + vectors + matrices
 
     @cached_property
     def multiplied(self) -> int:
         """The weights of the layers that each token is multiplied by: 2 FLOP each."""
-        return sum(weight.active * weight.k * weight.n for weight, _ in self.layer_weights())
+        return sum(times * weight.active * weight.k * weight.n for weight, _, times in self._weights)
 
     @property
     def head(self) -> int:
@@ -349,14 +372,14 @@ class Decoder:
         OpenAI 2025 (gpt-oss model card, section 2) counts like this.
         """
         vectors = self.vectors + sum(layer.vectors for layer in self.layers)
-        biases = sum(weight.active * weight.bias for weight, _ in self.layer_weights())
+        biases = sum(times * weight.active * weight.bias for weight, _, times in self._weights)
         return self.multiplied + self.head + biases + vectors
 
     @cached_property
     def weight_byte(self) -> float:
         """The bytes of all parameters as they are stored."""
-        matrices = sum(weight.count * form.bit for weight, form in self.layer_weights())
-        others = self.parameters - sum(weight.count for weight, _ in self.layer_weights())
+        matrices = sum(times * weight.count * form.bit for weight, form, times in self._weights)
+        others = self.parameters - sum(times * weight.count for weight, _, times in self._weights)
         return (matrices + others * self.base.bit) / 8
 
     def cache_byte(self, tokens: int) -> float:

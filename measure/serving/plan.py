@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 from measure.domain.values import si
 from measure.errors import UserError
-from measure.serving.decoder import Decoder, DecoderLayer, Experts
+from measure.serving.decoder import Decoder, DecoderLayer, Experts, count_layers
 from measure.serving.formats import FORMATS
 
 MOST = 1024  # GPUs of a plan that an error suggests
@@ -106,7 +106,8 @@ def memories(decoder: Decoder, plan: Plan, context: int) -> list[GpuMemory]:
     for number, layers in enumerate(stages(decoder, plan)):
         ends = (number == 0) + (number == plan.pipeline - 1)
         tables = table * (1 if ends and decoder.is_tied and plan.pipeline == 1 else ends)
-        part = replace(decoder, layers=tuple(held_layer(layer, plan) for layer in layers), is_tied=True)
+        held = [each for layer, count in count_layers(layers) for each in [held_layer(layer, plan)] * count]
+        part = replace(decoder, layers=tuple(held), is_tied=True)
         part_byte = part.weight_byte + (tables - decoder.head) * decoder.base.bit / 8
         found.append(GpuMemory(part_byte, part.cache_byte(context)))
     return found

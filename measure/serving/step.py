@@ -19,6 +19,7 @@ from measure.serving.decoder import (
     Perceptron,
     StateSpace,
     Weight,
+    count_layers,
 )
 from measure.serving.formats import FORMATS, Format
 from measure.serving.kernels import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND, KernelWork
@@ -81,7 +82,7 @@ def _step(decoder: Decoder, plan: Plan, requests: int, tokens: int, past: int) -
         merged: dict[tuple[object, ...], Operation] = {}
         for each in gpu.stage(number, layers):
             key = each.kind, each.name, tuple(each.shape.items()), each.precision, each.stored
-            merged[key] = replace(each, calls=merged[key].calls + 1) if key in merged else each
+            merged[key] = replace(each, calls=merged[key].calls + each.calls) if key in merged else each
         found.append(tuple(merged.values()))
     return Step(tuple(found))
 
@@ -112,8 +113,9 @@ class _Gpu:
             work = KernelWork(weight_byte=row_byte, activation_byte=row_byte)
             yield self._other("embedding", self.decoder.hidden, work)
             yield from self._all_reduce("embedding")
-        for layer in layers:
-            yield from self._layer(layer, held_layer(layer, self.plan))
+        for layer, count in count_layers(layers):
+            for each in self._layer(layer, held_layer(layer, self.plan)):
+                yield replace(each, calls=count)
         if number < self.plan.pipeline - 1:
             yield self._collective(SEND, "next stage", numbers, 2)
             return

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ HEAD = (
     "left out", "device", "precision", "variant", "options", "phase", "latencies", "median error", "9 in 10 within",
     "covered",
 )  # fmt: skip
+SUMMARY = "left out", "errors", "median", "9 in 10 within", "covered"  # the table of all kinds, before -> now
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -82,7 +84,8 @@ def forget(flags: argparse.Namespace) -> int:
 
 def fit(flags: argparse.Namespace) -> int:
     """Fit the model of latencies to the published measurements and the cache's own machines, predict the calls that
-    each fit leaves out, and write the tables of data/prediction for predict and the paper.
+    each fit leaves out, and write the tables of data/prediction for predict and the paper. Print the errors of what was
+    left out, of image networks by device and of each kind before and now.
     """
     from measure.cache import table
     from measure.domain.schema import file_of
@@ -103,6 +106,7 @@ def fit(flags: argparse.Namespace) -> int:
     check_writable(flags.data)
     path = file_of(PredictionError, flags.data)
     with table.held(path.parent / table.NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
+        before = _summary(_read_again(flags.data, each) for each in (PredictionError, KernelError, ServedError))
         costs = timings.launch_costs(calls)
         coefficients, networks, errors = study(calls, costs, lambda name: print(name, file=sys.stderr))
         hosts = timings.host_costs(costs)
@@ -131,7 +135,57 @@ def fit(flags: argparse.Namespace) -> int:
         if (row.method, row.batches, row.sort) == (OURS, ALL, ALL)
     ]  # fmt: skip
     print("\n".join(aligned([HEAD, *lines], HEAD[6:])))
+    now = _summary(rows for _, rows in written)
+    changes = [(*label, *_changes(before.get(label), figures)) for label, figures in now.items()]
+    print("\n".join(["", *aligned([SUMMARY, *changes], SUMMARY[2:])]))
     return 0
+
+
+Figures = tuple[float, float, float | None]  # the median error, the 90th percentile, and the coverage
+
+
+def _summary(tables: Iterable[list[Any]]) -> dict[tuple[str, str], Figures]:
+    """Return the errors of each kind of prediction, by what was left out and the kind: not of single devices."""
+    from measure.predicting.records import ALL, BY_DEVICE, OURS, PredictionError
+    from measure.predicting.served_records import ASIDE, WHOLE, KernelError, ServedError
+
+    found: dict[tuple[str, str], Figures] = {}
+    for row in (row for rows in tables for row in rows):
+        label = None
+        if isinstance(row, PredictionError):
+            is_pool = not row.source and (row.left_out, row.method, row.batches, row.sort) == (
+                BY_DEVICE,
+                OURS,
+                ALL,
+                ALL,
+            )
+            label = ("device", f"{row.device}, {row.precision}, {row.phase}") if is_pool else None
+        elif isinstance(row, KernelError) and row.device == WHOLE:
+            label = "GPU", row.kind
+        elif isinstance(row, ServedError) and row.label == WHOLE and row.left_out != ASIDE:
+            label = row.left_out, row.phase if row.batches == WHOLE else f"{row.phase}, {row.batches} requests"
+        if label:
+            found[label] = row.median_error, row.p90_error, row.coverage
+    return found
+
+
+def _changes(before: Figures | None, now: Figures) -> Iterator[str]:
+    from measure.domain.values import percent
+
+    for old, new in zip(before or (None, None, None), now, strict=True):
+        after = "" if new is None else percent(new)
+        yield after if old is None else f"{percent(old)} -> {after}"
+
+
+def _read_again(data: Path, record: type[Any]) -> list[Any]:
+    """Return the rows of the last fit; none of a damaged table, which this fit replaces."""
+    from measure.cache import table
+    from measure.domain.schema import file_of
+
+    try:
+        return table.read(file_of(record, data), record)
+    except UserError:
+        return []
 
 
 def _round(row: Any) -> Any:

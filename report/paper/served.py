@@ -4,7 +4,7 @@ What was set aside before the first fit (``measure.published.aside``) is in no f
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,17 @@ from measure.errors import UserError
 from measure.published.aside import ASIDE_DEVICE, ASIDE_MODELS
 from measure.published.kernels import FORMAT_BITS, TimedAttention, TimedCollective, TimedExperts, TimedProduct
 from measure.published.servers import AGGREGATED, PublishedServer
-from measure.serving import configuration, kernels, step
-from measure.serving.decoder import Decoder, DecoderLayer
+from measure.serving import kernels, step
+from measure.serving.decoder import Decoder
 from measure.serving.formats import FORMATS
 from measure.serving.kernels import KernelWork
 from measure.serving.plan import Plan, check_plan, memories
+from measure.serving.served import served_decoder
 from measure.serving.step import Operation
 from report.paper import curated
 from report.paper.frames import compact, each
 
 BYTE = 8  # bits
-CACHE = FORMATS["fp8"]  # servers' rows do not say how the cache is stored: the fewest bits that their engines store
 
 COLLECTIVES = {kernels.ALL_TO_ALL: "alltoall"}
 """The published names of collectives, where they are not those of the counts."""
@@ -111,18 +111,11 @@ def _read_cache(rows: pd.DataFrame, roofs: Mapping[str, Roof]) -> pd.DataFrame:
 
 @cache
 def decoder_of(model: str, weights: str) -> Decoder | None:
-    """Return the counts of a served model with its weights in this format; None for an unknown model.
-
-    A configuration whose weights have so many bits already knows which of them have more.
-    """
+    """Return the counts of a served model with its weights in this format; None for an unknown model."""
     try:
-        decoder = configuration.find_served(model)
+        return served_decoder(model, weights)
     except UserError:
         return None
-    form = FORMATS[weights]
-    stored = {other.number_bit for layer in decoder.layers for other in layer.formats.values()}
-    has_it = form.number_bit in stored | {decoder.base.number_bit}
-    return (decoder if has_it else decoder.stored(weights=form)).stored(cache=CACHE)
 
 
 def work_of(row: Any, is_prompt: bool) -> KernelWork:
@@ -214,30 +207,10 @@ def _name_of(operation: Operation) -> tuple[Any, ...]:
     return operation.kind, operation.name, operation.precision, operation.stored, *sizes.items()
 
 
-def _operations(decoder: Decoder, plan: Plan, tokens: int, is_prompt: bool) -> list[Operation]:
-    """Return the operations of a GPU for a request of each copy of attention: a prompt, or a token after ``tokens``.
-
-    Equal layers are counted once: one more of them adds what it adds to a step of one layer of each kind.
-    """
-    make = step.prefill if is_prompt else step.decode
-    kinds: list[DecoderLayer] = []
-    counts: list[int] = []
-    for layer in decoder.layers:
-        place = next((at for at, other in enumerate(kinds) if other == layer), len(kinds))
-        if place == len(kinds):
-            kinds, counts = [*kinds, layer], [*counts, 0]
-        counts[place] += 1
-    more = [(layer, count - 1) for layer, count in zip(kinds, counts, strict=True) if count > 1]
-    found: dict[tuple[Any, ...], Operation] = {}
-    calls: dict[tuple[Any, ...], int] = {}
-    steps = [(1 - sum(count for _, count in more), kinds), *((count, [*kinds, layer]) for layer, count in more)]
-    for times, layers in steps:
-        (stage,) = make(replace(decoder, layers=tuple(layers)), plan, plan.data, tokens).stages
-        for operation in stage:
-            key = operation.kind, operation.name, *operation.shape.items(), operation.precision, operation.stored
-            found[key] = operation
-            calls[key] = calls.get(key, 0) + times * operation.calls
-    return [replace(found[key], calls=count) for key, count in calls.items() if count]
+def _operations(decoder: Decoder, plan: Plan, tokens: int, is_prompt: bool) -> tuple[Operation, ...]:
+    """Return the operations of a GPU for a request of each copy of attention: a prompt, or a token after ``tokens``."""
+    (stage,) = (step.prefill if is_prompt else step.decode)(decoder, plan, plan.data, tokens).stages
+    return stage
 
 
 Curves = Mapping[tuple[str, str, int], tuple[Any, ...]]

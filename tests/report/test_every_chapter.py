@@ -40,6 +40,7 @@ LACKING = {
     "cause.figures.sizes",  # of two GPUs that differ in memory alone
     "energy.figures.efficiency", "energy.tables.prices", "energy.tables.joules",  # no GPU counts its energy
     "tokens.tables.measured",  # of language models
+    "prediction.served.chooser", "prediction.served.table",  # the world has no fit of servers
 }  # fmt: skip
 GAPS = {
     "everything": LACKING, "a GPU at hand": NO_KEPT_MEMORY | LACKING | {"machine.tables.peaks"},

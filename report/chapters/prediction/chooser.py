@@ -17,7 +17,7 @@ from report import display
 from report.chapters.prediction.cards import cards
 from report.paper import Paper
 
-UNIT_ROOF = LayerRoof(1.0, 1.0, 1.0)  # terms at 1 FLOP/s and 1 B/s are FLOP and bytes
+UNIT_ROOF = LayerRoof(1.0, 1.0, 1.0, 1.0)  # terms at 1 FLOP/s and 1 B/s are FLOP and bytes
 ONES = np.ones(len(LAYER_KINDS))
 ONE_OF_EACH = CallWork(1, ONES, ONES, 1, 1.0, 1.0, 1.0, fresh_byte=1.0)  # no quantity of a call is 0
 

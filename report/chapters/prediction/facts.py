@@ -175,6 +175,7 @@ def _untimed(paper: Paper) -> Untimed:
 
 def _tokens(paper: Paper) -> Tokens:
     checked = matching(paper.predictions.errors, left_out=BY_DEVICE, method=OURS, batches=ALL)
+    checked = matching(checked, precision=PRECISION)  # weights of four bits are in the fit, and in no prediction
     decode, prefill = (matching(checked, variant=variant).median_error for variant in (DECODE, PREFILL))
     return Tokens(count_of(len(decode), "chips"), exact(decode.median(), "%"), exact(prefill.median(), "%"))
 

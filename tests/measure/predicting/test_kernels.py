@@ -15,7 +15,7 @@ SIZES = {
     kernels.PRODUCTS: {"m": 64.0, "n": 4096.0, "k": 2048.0, "weight_bit": 16.0, "input_bit": 16.0},
     kernels.DECODE: {
         "flop": 1e9, "cache_byte": 1e8, "activation_byte": 1e5, "seen": 4096.0, "requests": 8.0, "group": 4.0,
-        "head_size": 128.0,
+        "head_size": 128.0, "kv_heads": 8.0,
     },
     kernels.EXPERTS: {
         "routed": 512.0, "distinct": 32.0, "matrices": 3.0, "hidden": 4096.0, "inner": 1536.0, "weight_bit": 8.0,

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from helpers.calls import ROOF, work
 from helpers.rows import ENVIRONMENT, machine_in, roof_measurement
@@ -8,7 +9,7 @@ from measure.cache import table
 from measure.domain.roofs import Roof
 from measure.domain.schema import file_of
 from measure.predicting import records
-from measure.predicting.prediction_terms import PLACE, LayerRoof, PredictedDevice, of_chips, of_machines
+from measure.predicting.prediction_terms import PLACE, CallWork, LayerRoof, PredictedDevice, of_chips, of_machines
 from measure.published.records import Chip
 
 # 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators in microseconds
@@ -58,8 +59,6 @@ def test_an_option_is_usable_where_it_changes_a_time(chip_kind, rates, usable):
         ({"convolution": 9.0, "depthwise convolution": 0.5}, "compact", records.DEPTHWISE),
         ({"convolution": 1.0, "linear": 5.0, "attention": 1.0}, "transformer", records.DENSE),
         ({"linear": 5.0}, "audio", records.AUDIO),
-        # Of 4 MB of parameters a token reads each at 0.1 GFLOP / 4 MB = 25 FLOP a byte, a prompt at 1250
-        ({"linear": 0.1}, "language", records.DECODING),
         ({"linear": 5.0}, "language", records.LANGUAGE),
     ],
 )
@@ -68,6 +67,8 @@ def test_a_network_is_sorted_by_its_work_unless_it_has_no_images(kinds, family, 
     for kind, gflop in kinds.items():
         call.flop[PLACE[kind]] = 1e9 * gflop
     assert call.sort == sort
+    # A token of each request, however many they are
+    assert replace(call, input_shape="1").sort == (records.DECODING if family == "language" else sort)
 
 
 def row(precision, peak_flop_per_s, unit="tensor", **changed):
@@ -111,9 +112,25 @@ def test_the_roof_of_layers_at_a_precision():
 def test_serving_tokens_at_fp16_accumulates_in_fp16():
     # GeForce cards halve their rate with fp32 accumulation, as in a datasheet's fp16; int8 shows the whole rate
     geforce = PredictedDevice("Bead 2", "gpu", Roof({"fp16": 7e13, "bf16": 7e13, "int8": 2.8e14}, 1e12))
-    assert geforce.layer_roof("fp16", serves=True) == LayerRoof(1.4e14, 1e12, 1.4e14)
-    assert geforce.layer_roof("bf16", serves=True) == geforce.layer_roof("fp16") == LayerRoof(7e13, 1e12, 7e13)
+    assert geforce.layer_roof("fp16", serves=True) == LayerRoof(1.4e14, 1e12, 1.4e14, vector_flop_per_s=1.4e14)
+    assert geforce.layer_roof("fp16") == LayerRoof(7e13, 1e12, 7e13)
+    assert geforce.layer_roof("bf16", serves=True) == LayerRoof(7e13, 1e12, 7e13, vector_flop_per_s=7e13)
+    # Numbers are unpacked where matrices are not multiplied, if the datasheet has the rate
+    both = replace(geforce, roof=Roof({"fp16": 7e13, "fp32": 2e13}, 1e12))
+    assert both.layer_roof("fp16", serves=True).vector_flop_per_s == 2e13
     assert PredictedDevice("Cog 3", "soc", Roof({"fp16": 1e13}, 1e12)).layer_roof("fp16", serves=True).peaks[0] == 1e13
+
+
+def test_a_number_is_unpacked_once_for_a_token_or_for_64_of_a_prompt():
+    flop = np.zeros(len(PLACE))
+    flop[PLACE["linear"]] = 8e9  # 1 GFLOP for each of 8 tokens; of a prompt, 8 GFLOP in tiles of 64 tokens
+    decode = CallWork(8, flop, np.zeros(len(PLACE)), 10, 0.0, 1e9, 1e9, input_shape="1", family=records.LANGUAGE)
+    prompt = replace(decode, input_shape="512")
+    assert (decode.sort, prompt.sort) == (records.DECODING, records.LANGUAGE)
+    roof, place = LayerRoof(1e13, 1e12, 1e13, vector_flop_per_s=1e12), records.TERMS.index(records.VECTOR)
+    assert decode.terms(roof, "tokens")[0][place] == pytest.approx(1e-3)
+    assert prompt.terms(roof, "prompts")[0][place] == pytest.approx(8e-3 / 64)
+    assert prompt.terms(LayerRoof(1e13, 1e12, 1e13), "gpu")[0][place] == 0
 
 
 def test_a_machine_has_its_environments_roofs_if_it_has_both(tmp_path):

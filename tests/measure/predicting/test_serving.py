@@ -13,6 +13,7 @@ from measure.predicting.serving import FIRST, FURTHER, Load
 from measure.published.aside import read_servers
 from measure.serving import configuration
 from measure.serving.plan import Plan
+from measure.serving.served import served_decoder
 
 CHIPS = kernels.served_chips(ROOT / "data")
 LLAMA = configuration.find("meta-llama/Meta-Llama-3.1-8B")
@@ -110,5 +111,22 @@ def test_servers_that_cannot_be_predicted_say_why():
     ],  # the router has 16 bits
 )
 def test_fp8_of_a_checkpoint_with_blocks_is_in_blocks(model, forms):
-    decoder = server_study.served_decoder(model, "fp8", "fp8")
+    decoder = served_decoder(model, "fp8", "fp8")
     assert {form.name for _, form in decoder.layer_weights()} == forms
+
+
+def test_a_cache_has_eight_bits_where_weights_have_as_few():
+    model, kimi = "meta-llama/Llama-3.1-70B", "moonshotai/Kimi-K2.5"
+    found = [served_decoder(model, weights).cache.name for weights in ("fp8", "nvfp4", "bf16", None)]
+    assert found == ["fp8", "fp8", "bf16", "bf16"]  # as the configuration has it
+    assert [served_decoder(kimi, each).cache.name for each in ("int4", "nvfp4")] == ["fp8", "fp8"]
+    # Kimi-K2.5's experts alone have 4 bits, and int4 says so; nvfp4 is another checkpoint, which multiplies at 4 bits
+    kept, other = ({form.name for _, form in served_decoder(kimi, each).layer_weights()} for each in ("int4", "nvfp4"))
+    assert "bf16" in kept
+    assert "nvfp4" in other
+    assert "int4" not in other
+
+
+def test_experts_may_be_stored_in_a_format_of_their_own():
+    forms = served_decoder("Qwen/Qwen3.5-397B-A17B", "fp8", "fp8_block").layers[0].formats
+    assert {name for name, form in forms.items() if form.name == "fp8_block"} == {"experts wide", "experts narrow"}

@@ -360,5 +360,11 @@ def test_a_published_rate_is_a_timed_call(data):
     path.parent.mkdir(parents=True)
     write(path, PublishedTokens, rows)
     # A token at 20 a second; 512 tokens of a prompt
-    found = [(each.setting.variant, each.latency_s) for each in timings.served(data)]
-    assert found == [(DECODE, 0.05), (PREFILL, 25.6)]
+    calls = list(timings.served(data))
+    found = [(call.chip_kind, call.setting.ran_with, call.latency_s) for call in calls]
+    assert found == [("tokens", (), 0.05), ("prompts", (), 25.6), ("tokens", ("Q4_K_M",), 0.05)]
+    # A file of 4.58 GiB without its embedding of 128,256 by 4,096 numbers of 4.5 bits; as many FLOP as at 16 bits
+    wide, _, narrow = (call.work for call in calls)
+    assert narrow.parameter_byte == pytest.approx(4.58 * 2**30 - 128256 * 4096 * 4.5 / 8)
+    assert wide.byte.sum() - narrow.byte.sum() == pytest.approx(wide.parameter_byte - narrow.parameter_byte)
+    assert narrow.unpacked_flop == wide.flop[PLACE["linear"]]

@@ -10,7 +10,8 @@ from helpers.world import WORLD
 from measure import __main__ as command
 from measure.cache import table
 from measure.domain.schema import file_of
-from measure.predicting.records import BY_BOTH, BY_DEVICE, PUT_ASIDE, Coefficient, PredictionError
+from measure.domain.values import percent
+from measure.predicting.records import ALL, BY_BOTH, BY_DEVICE, OURS, PUT_ASIDE, Coefficient, PredictionError
 from measure.predicting.study import ASIDE
 from measure.published.records import PublishedTiming
 
@@ -45,8 +46,19 @@ def test_only_one_fit_at_a_time_writes_coefficients_and_errors(monkeypatch, caps
     assert found == {("any GPU", *each) for each in (("pool", ""), ("die", "TU104"), ("die", "GV100"), *OPTIONS)}
     printed = capsys.readouterr()
     assert printed.out.split("\n")[0].split()[:3] == ["left", "out", "device"]
+    of_kinds = printed.out.split("\n\n")[1]
+    assert "any GPU, fp32, inference" in of_kinds or "any GPU, 16 bits, inference" in of_kinds
+    assert "->" not in of_kinds  # nothing was fitted before
     assert "any GPU" in printed.err
     assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE, BY_BOTH, PUT_ASIDE}
+    (whole,) = (
+        row
+        for row in read(PredictionError)
+        if (row.left_out, row.source, row.method, row.batches, row.sort) == (BY_DEVICE, "", OURS, ALL, ALL)
+    )
+    assert fit() == 0
+    of_kinds = capsys.readouterr().out.split("\n\n")[1]
+    assert of_kinds.count(f"{percent(whole.median_error)} -> {percent(whole.median_error)}") == 1
     with table.held(file_of(Coefficient, CACHE).parent / table.NAME):
         assert fit() == 2
     assert "is fitting in cache/prediction" in capsys.readouterr().err

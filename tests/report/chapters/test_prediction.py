@@ -1,14 +1,17 @@
 """The chapter on prediction: errors and one prediction by hand, and a chooser that agrees with the predictor."""
 
+import json
 import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.pages import DESKTOP, Visit
 from helpers.places import ROOT
 from helpers.world import WORLD, numbers, rows_of, world, wrong
 
+from measure import __main__ as command
 from measure.cache import table
 from measure.domain.schema import file_of
 from measure.domain.words import INFERENCE
@@ -24,7 +27,7 @@ from measure.predicting.records import (
 )
 from measure.predicting.timings import Key
 from report import display
-from report.chapters.prediction import cards, chooser, figures
+from report.chapters.prediction import cards, chooser, figures, served
 from report.paper.predictions import Predictions
 
 PREDICTIONS = world().predictions
@@ -156,7 +159,7 @@ def test_the_chooser_has_its_chips_and_the_times_of_its_setting():
     assert found["measured"] == {f"0,resnet50,64,fp16,{INFERENCE}": 0.025}
 
 
-def visit_to(place, browser, folder):
+def visit_to(place, browser, folder, drawn="[data-chooser=drawn]"):
     report = ROOT / "report"
     scripts = [report / "charts" / "charts.js", *sorted((report / "chapters" / "prediction").glob("*.js"))]
     bundled = "const lodashDebounce = (call) => call;"  # comes with Vega
@@ -164,7 +167,7 @@ def visit_to(place, browser, folder):
     body = f"<div class=chooser-line></div><section id=choose>{place}</section><script>{code}</script>"
     (folder / "page.html").write_text(f"<meta charset=utf-8>{body}", "utf-8")
     visit = Visit(browser, folder / "page.html", DESKTOP)
-    visit.page.wait_for_selector("[data-chooser=drawn]")
+    visit.page.wait_for_selector(drawn)
     return visit
 
 
@@ -267,5 +270,63 @@ def test_an_untimed_chip_is_marked_and_chips_keep_their_order(browser, tmp_path)
     visit.page.set_viewport_size({"width": 390, "height": 844})
     assert visit.page.get_by_label("Price of an hour of timed").is_visible()
     assert cost.first.is_visible()
+    assert visit.complaints == []
+    visit.context.close()
+
+
+def served_paper():
+    """The predictions and datasheets of the reference data, on two GPUs."""
+    predictions = Predictions(PREDICTIONS.errors, (ROOT / "data",) * 4)
+    chips = pd.DataFrame({"chip": ["NVIDIA H100 SXM", "NVIDIA A100 SXM 80GB"]})
+    return replace(world(), predictions=predictions, chips=chips)
+
+
+def test_served_models_have_the_numbers_of_the_command_line(capsys):
+    found = served.choices(served_paper())
+    # Eight A100 have no units for fp8
+    ((name, first, further, rate, most, fits),) = found["rows"]["meta-llama/Meta-Llama-3.1-70B,fp8,8,8"]
+    words = "hf:meta-llama/Meta-Llama-3.1-70B --weights fp8 --cache fp8 --gpus 8 --batch-sizes 8 --json --chip"
+    assert command.main(["predict", *words.split(), "NVIDIA H100 SXM", "--data", str(ROOT / "data")]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["predictions"]
+    for time, ends in ((first, row["first"]), (further, row["further"])):
+        assert time == pytest.approx([ends[each] for each in ("likely_s", "low_s", "high_s")], rel=5e-3)
+    assert (name, rate, most, fits) == ("H100 SXM", row["tokens_per_s"], row["most_requests"], True)
+    # 70.6 billion numbers of 16 bits do not fit into 80 GB
+    assert "meta-llama/Meta-Llama-3.1-70B,bf16,1,8" not in found["rows"]
+    assert {name for name, *_ in found["rows"]["meta-llama/Meta-Llama-3.1-8B,bf16,1,8"]} == {
+        "H100 SXM",
+        "A100 SXM 80GB",
+    }
+
+
+def test_without_a_fit_of_servers_there_is_no_table():
+    assert "gap" in served.chooser(world()).markdown
+
+
+@pytest.mark.browser
+def test_a_served_model_can_be_chosen(browser, tmp_path):
+    rows = [
+        ["fast", [0.1, 0.05, 0.2], [0.01, 0.005, 0.02], 100, 2000, True],
+        [
+            "near",
+            [0.1, 0.05, 0.2],
+            [0.03, 0.015, 0.06],
+            33,
+            20,
+            True,
+        ],  # its least, 15 ms, is below the first one's most
+        ["new", [0.1, None, None], [0.02, None, None], 50, None, None],
+    ]
+    fields = [["model", "Model", [["oak", "Oak"], ["elm", "Elm"]], "oak"], ["gpus", "GPUs", [[1, 1], [8, 8]], 8]]
+    script = f'<script type="application/gzip">{display.packed({"fields": fields, "rows": {"oak,8": rows}})}</script>'
+    visit = visit_to(f'<div class="served" id="served">{script}</div>', browser, tmp_path, "[data-served=drawn]")
+    place = visit.page.locator(".served")
+    assert place.locator("tbody th").all_inner_texts() == ["fast", "near\u00a0=", "new"]
+    assert place.locator("tbody tr").last.locator("td").nth(1).inner_text() == "20 ms (extrapolated)"
+    assert place.locator("tbody td").nth(1).inner_text() == "10 ms (5.0 ms to 20 ms)"
+    status = place.locator("[role=status]")
+    assert status.inner_text().startswith("A token likely takes 10 ms (5.0 ms to 20 ms) on the fast; 1")
+    place.get_by_label("GPUs").select_option("1")
+    assert status.inner_text() == "No chip here holds the weights on so many GPUs."
     assert visit.complaints == []
     visit.context.close()
