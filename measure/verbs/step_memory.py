@@ -118,10 +118,12 @@ def memory_lines(steps: Sequence[StepMemory], table: Table) -> list[str]:
         rows.append((str(step.batch), step.precision, *map(BYTE, held), *beside, where, step.peak.operator))
     lines = [title, "", *table(rows, NUMBERS)]
     if has_measured:
-        lines.append("Measured is what torch allocated at most, workspace of its libraries included.")
+        lines += ["", "Measured is what torch allocated at most, workspace of its libraries included."]
     of = f"batch size {first.batch} at {first.precision}"
     lines += ["", f"At the peak of {of}: {peak_line(first)}.", "", f"By block, {of}:", "", *block_lines(first, table)]
-    lines += ["A storage that several keep for the backward pass is saved by the first."]
+    lines += ["", "A storage that several keep for the backward pass is saved by the first."]
+    if table is aligned:
+        lines.append(f"A bar is the bytes alive after a block's pass; {BAR} characters are the peak.")
     lines += ["", "Saved by operator:", "", *operator_lines(first, table)]
     lines += ["", "With checkpoints (torch.utils.checkpoint, use_reentrant=False):", "", *plan_lines(first, table)]
     return lines
@@ -172,7 +174,7 @@ def plan_lines(step: StepMemory, table: Table) -> list[str]:
         return ["The blocks are no chain, in which one runs after the other, so there is no plan for them."]
     rows: list[Line] = [("plan", "peak", "of the peak", "recomputed")]
     for plan in step.plans:
-        shares = percent(plan.peak_byte / step.plans[0].peak_byte), percent(plan.recompute_share)
+        shares = percent(plan.peak_byte / step.plans[0].peak_byte, 3), percent(plan.recompute_share)
         rows.append((plan.name, BYTE(plan.peak_byte), *shares))
     best = step.plans[-1]
     notes = ["Recomputed is a share of the step's FLOP with the recomputation."]
@@ -182,7 +184,7 @@ def plan_lines(step: StepMemory, table: Table) -> list[str]:
         notes.append("No plan lowers the peak: what checkpoints drop is not alive then.")
     if best.peak_byte == step.timeline[-1].byte:
         notes.append(f"No checkpoint lowers the {BYTE(best.peak_byte)} of the update.")
-    return [*table(rows, NUMBERS), *notes]
+    return [*table(rows, NUMBERS), "", *notes]
 
 
 def segments_text(plan: CheckpointPlan) -> str:
