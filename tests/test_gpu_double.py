@@ -149,11 +149,12 @@ FIGURES = {
 
 
 def test_the_paper_of_a_gpu_has_its_figures_and_its_shape(data, tmp_path):
-    html = (render(data, tmp_path / "project", "--formats", "html") / "index.html").read_text("utf-8")
+    site = render(data, tmp_path / "project", "--formats", "html")
+    html = (site / "index.html").read_text("utf-8")
     page = Page(html).root
     drawn = {figure.attributes.get("id") for figure in page.all("figure") if figure.all("script.chart")}
     assert FIGURES - drawn == set()
-    facts = json.loads((tmp_path / "project" / "_site" / "facts.json").read_text("utf-8"))
+    facts = json.loads((site / "facts.json").read_text("utf-8"))
     assert facts["latency.here.name"]["value"] == "T4"
     assert complaints(html) == []
 

@@ -11,9 +11,11 @@ import pypdfium2
 import pytest
 from helpers.pages import Page, render
 from helpers.places import ROOT
+from helpers.rows import collective, data_parallel_step
 from helpers.world import WORLD
 
 from measure.cache.table import read, write
+from measure.domain.records import CollectiveMeasurement, DataParallelStep
 from measure.domain.schema import MACHINE, TABLES
 from measure.domain.trace_records import TRACE, TraceCollective
 from measure.domain.workload_records import OURS
@@ -62,6 +64,9 @@ def write_hostile(data):
     ]
     for name in ("published/measurements/tokens.csv", *predicted):
         shutil.copy(ROOT / "data" / name, data / name)
+    for record, row in ((CollectiveMeasurement, collective()), (DataParallelStep, data_parallel_step())):
+        path = data / TABLES[record].path.replace(MACHINE, "machines/example-cpu")
+        write(path, record, [replace(row, environment_id="cpu-new", session="s")])
     trace = next(path for path in sorted((data / "traces").iterdir()) if path.is_dir())
     write(trace / "collectives.csv", TraceCollective, [TraceCollective(0, 0, 1, "all_reduce", "0 1", 0, 0.1)])
     spoilt = set()

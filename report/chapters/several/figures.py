@@ -15,7 +15,7 @@ from report.markdown import si
 from report.paper import Paper
 from report.paper.chips import short_name
 
-NAMES = 110  # pixels beside the curves
+NAMES = 145  # pixels of leaders and names next to the curves
 SHARES = {"low": 0.1, "quarter": 0.25, "median": 0.5, "three_quarters": 0.75, "high": 0.9}
 
 

@@ -30,7 +30,7 @@ KINDS = [
 def published_of(*changes):
     timings = pd.DataFrame([TIMED | change for change in changes])
     studies = [pd.DataFrame()] * len(published.PRINTED)
-    return published.Published(*studies, timings, pd.DataFrame(KINDS), pd.DataFrame(), pd.DataFrame())
+    return published.Published(*studies, timings, pd.DataFrame(KINDS), *(pd.DataFrame() for _ in range(3)))
 
 
 def test_a_network_has_a_bound_as_a_whole_and_one_layer_by_layer():
