@@ -18,6 +18,7 @@ from report.paper.frames import matching
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 FIT = "python -m measure fit"
+PROMPT, ANSWER, AT_ONCE = 4096, 1024, 8  # tokens (as predict's own) and requests of a served model
 PRECISION, BATCH = "fp16", 64  # of the calls in the table and in the calculation
 EXAMPLE = "resnet50"  # the network of the calculation
 TYPICAL = (EXAMPLE, "mobilenet_v2", "vit_b_16")  # convolutions, depthwise convolutions, attention
@@ -94,10 +95,19 @@ class Tokens(Facts):
     prefill: Value  #: Typical error of a prompt.
 
 
+class ServedLoad(Facts):
+    """What the table of served models is made for."""
+
+    prompt: Value  #: Tokens of a prompt.
+    answer: Value  #: Tokens of an answer.
+    requests: Value  #: Requests at once.
+
+
 class PredictionFacts(Facts):
     family: Family
     untimed: Untimed
     tokens: Tokens
+    served: ServedLoad
     calculation: PredictedCalculation
     problems: PredictedProblems
     is_untimed_listed: bool  #: The table of typical times has a chip without a timing
@@ -106,7 +116,7 @@ class PredictionFacts(Facts):
 
 
 def of(paper: Paper) -> PredictionFacts:
-    groups = _family(paper), _untimed(paper), _tokens(paper), *_calculation(paper)
+    groups = _family(paper), _untimed(paper), _tokens(paper), _served(paper), *_calculation(paper)
     listed = [
         basis.predict(demand)
         for device in common_devices(paper) for model in TYPICAL
@@ -178,6 +188,12 @@ def _tokens(paper: Paper) -> Tokens:
     checked = matching(checked, precision=PRECISION)  # weights of four bits are in the fit, and in no prediction
     decode, prefill = (matching(checked, variant=variant).median_error for variant in (DECODE, PREFILL))
     return Tokens(count_of(len(decode), "chips"), exact(decode.median(), "%"), exact(prefill.median(), "%"))
+
+
+def _served(paper: Paper) -> ServedLoad:
+    if paper.predictions.errors.empty:
+        return missing(ServedLoad)
+    return ServedLoad(*map(exact, (PROMPT, ANSWER, AT_ONCE)))
 
 
 @cache

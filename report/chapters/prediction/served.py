@@ -12,7 +12,7 @@ from measure.predicting.serving import Load
 from measure.serving import configuration
 from measure.serving.plan import Plan, check_precisions, memories
 from report import display
-from report.chapters.prediction.facts import FIT
+from report.chapters.prediction.facts import ANSWER, AT_ONCE, FIT, PROMPT
 from report.markdown import escape
 from report.markdown_table import NONE, markdown_table
 from report.paper import Paper
@@ -28,7 +28,7 @@ CHIPS = (
     "AMD Instinct MI300X",
 )  # fmt: skip
 WEIGHTS, GPUS, REQUESTS = ("bf16", "fp8"), (1, 4, 8), (1, 8, 64)
-ENGINE, CONTEXT, OUTPUT = "vllm", 4096, 1024  # as the command line has them
+ENGINE = "vllm"
 SMALL = (("meta-llama/Meta-Llama-3.1-8B", 1), ("meta-llama/Meta-Llama-3.1-70B", 4), ("deepseek-ai/DeepSeek-R1", 8))
 
 Call = tuple[str, str, int, int]  # the model, the format of weights and cache, GPUs that share each matrix, requests
@@ -45,7 +45,7 @@ def predicted(paper: Paper) -> dict[Call, list[ServedPrediction]]:
     found: dict[Call, list[ServedPrediction]] = {}
     for model, weights, gpus in product(MODELS, WEIGHTS, GPUS):
         decoder, plan = configuration.stored(configuration.find(model), weights, weights), Plan(tensor=gpus)
-        (held,) = memories(decoder, plan, CONTEXT + OUTPUT)
+        (held,) = memories(decoder, plan, PROMPT + ANSWER)
         for chip in named:
             try:
                 check_precisions(decoder, chip.name, chip.flop_per_s)
@@ -53,7 +53,7 @@ def predicted(paper: Paper) -> dict[Call, list[ServedPrediction]]:
                 continue
             if held.weight_byte + held.request_byte > (chip.memory_byte or 0.0):
                 continue
-            load = Load(decoder, plan, chip, ENGINE, 1, CONTEXT, OUTPUT)
+            load = Load(decoder, plan, chip, ENGINE, 1, PROMPT, ANSWER)
             for requests in REQUESTS:
                 row = predictor.predict(with_requests(load, requests), requests)
                 found.setdefault((model, weights, gpus, requests), []).append(row)
@@ -76,7 +76,7 @@ def choices(paper: Paper) -> dict[str, Any]:
         ["model", "Model", [[model, name] for model, name in MODELS.items()], "meta-llama/Meta-Llama-3.1-70B"],
         ["weights", "Weights and cache", [[name, name] for name in WEIGHTS], "fp8"],
         ["gpus", "GPUs", [[size, size] for size in GPUS], 8],
-        ["requests", "Requests", [[size, size] for size in REQUESTS], 8],
+        ["requests", "Requests", [[size, size] for size in REQUESTS], AT_ONCE],
     ]
     return {"fields": fields, "rows": rows}
 
@@ -94,9 +94,9 @@ def chooser(paper: Paper) -> str:
 
 @display.table
 def table(paper: Paper) -> str:
-    """List the likely times on chips with an interval, at fp8 and 8 requests: of the first token, and of each more."""
+    """List the likely times on chips with an interval, at fp8: of the first token, and of each more."""
     found = predicted(paper)
-    columns = [{row.chip: row for row in found.get((model, "fp8", gpus, 8), ())} for model, gpus in SMALL]
+    columns = [{row.chip: row for row in found.get((model, "fp8", gpus, AT_ONCE), ())} for model, gpus in SMALL]
     lines = [
         [escape(short_name(chip)), *(cell for column in columns for cell in _cells(column.get(chip)))]
         for chip in CHIPS
