@@ -45,7 +45,7 @@ PAIRED = (
     "utilisation.gpu_lower.", "utilisation.gpu_gain.", "utilisation.kernels_lower.", "puzzle.gpu.", "tokens.here.",
     "several.", "prediction.served.",
 )  # fmt: skip
-"""Of two GPUs, precisions or batch sizes, compiled networks, graphs, joules, decode, ranks, servers: the world has none."""
+"""Of two GPUs, precisions, batches, compiled networks, graphs, joules, decode, ranks, servers: not in the world."""
 
 UNMOVED = 104
 """So many counts and names the changes below leave alone: chosen by the chapters, or none; facts by hand hold them."""
