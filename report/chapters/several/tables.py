@@ -16,7 +16,7 @@ def links(paper: Paper) -> str:
     lines = [
         (
             escape(short_name(str(row.Index))), si(row.bus, "B/s"), known(row.link, si, "B/s"),
-            known(row.bus / row.link, percent), si(row.half_byte, "B"), si(row.shortest_s, "s"),
+            known(row.bus / row.link, percent, 3), si(row.half_byte, "B"), si(row.shortest_s, "s"),
         )
         for row in each(rows)
     ]  # fmt: skip

@@ -47,7 +47,7 @@ def test_links_by_hand():
     # bandwidth, link, share, half of it, and shortest; the faster first
     cells = cells_of(tables.links.__wrapped__(paper_of_links()))
     assert list(cells) == ["H100 SXM", "Bead 2"]
-    assert cells["Bead 2"][2] == "50 %"
+    assert cells["Bead 2"][2] == "50.0 %"
 
 
 def test_data_parallelism_by_hand():
