@@ -1,8 +1,9 @@
 // The chooser of served language models: shows the predictions that served.py has made. It uses functions of chooser.js.
 
-const SERVED_LEGEND = `Prompts of 4,096 tokens, answers of 1,024; all GPUs share each matrix. A range is the 90 % interval.
-  Where it is missing, nobody timed servers of such chips, and the time is extrapolated. Chips that hold too few
-  requests come last; those whose memory does not hold the weights, or without such units, are left out.`;
+const servedLegend = (prompt, answer) => `Prompts of ${prompt.toLocaleString("en")} tokens, answers of
+  ${answer.toLocaleString("en")}; all GPUs share each matrix. A range is the 90\u00a0% interval. Where it is missing, nobody
+  timed servers of such chips, and the time is extrapolated. Chips that hold too few requests come last; those whose
+  memory does not hold the weights, or without such units, are left out.`;
 
 const SERVED_COLUMNS = {
   "First token": ([, first]) => withInterval(first),
@@ -21,7 +22,7 @@ const withInterval = ([likely, low, high]) => `${quantity(likely, "s", 2)} ${low
 
 async function startServed(place) {
   await firstIsDrawn; // a reader sees that before this
-  const { fields, rows } = await unpacked(place.querySelector("script"));
+  const { fields, rows, prompt, answer } = await unpacked(place.querySelector("script"));
   document.head.append(made("style", {}, CHOOSER_STYLE.replaceAll(".chooser", ".served") + SERVED_STYLE));
   const choice = made("div", { class: "choice" });
   for (const [name, title, values, preset] of fields) {
@@ -34,7 +35,8 @@ async function startServed(place) {
   const body = made("tbody");
   const region = { class: "scroll", role: "region", tabindex: "0", "aria-label": "Predicted tokens by chip" };
   const table = made("div", region, made("table", {}, made("thead", {}, made("tr", {}, ...heads)), body));
-  const form = made("form", { "aria-label": "Choose a served model" }, choice, status, made("p", { class: "legend" }, SERVED_LEGEND), table);
+  const legend = made("p", { class: "legend" }, servedLegend(prompt, answer));
+  const form = made("form", { "aria-label": "Choose a served model" }, choice, status, legend, table);
   place.append(form);
 
   function update() {

@@ -61,7 +61,7 @@ def predicted(paper: Paper) -> dict[Call, list[ServedPrediction]]:
 
 
 def choices(paper: Paper) -> dict[str, Any]:
-    """Return the predictions for JSON: ``rows`` of a call by its words, joined; times in seconds.
+    """Return the predictions for JSON: ``rows`` of a call by its words, joined; times in seconds, lengths in tokens.
 
     A time is the likely one and both ends of its 90 % interval, null if it is extrapolated.
     """
@@ -78,7 +78,7 @@ def choices(paper: Paper) -> dict[str, Any]:
         ["gpus", "GPUs", [[size, size] for size in GPUS], 8],
         ["requests", "Requests", [[size, size] for size in REQUESTS], AT_ONCE],
     ]
-    return {"fields": fields, "rows": rows}
+    return {"fields": fields, "rows": rows, "prompt": PROMPT, "answer": ANSWER}
 
 
 def _ends(likely: Likely) -> list[float | None]:

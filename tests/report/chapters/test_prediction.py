@@ -307,23 +307,19 @@ def test_without_a_fit_of_servers_there_is_no_table():
 def test_a_served_model_can_be_chosen(browser, tmp_path):
     rows = [
         ["fast", [0.1, 0.05, 0.2], [0.01, 0.005, 0.02], 100, 2000, True],
-        [
-            "near",
-            [0.1, 0.05, 0.2],
-            [0.03, 0.015, 0.06],
-            33,
-            20,
-            True,
-        ],  # its least, 15 ms, is below the first one's most
+        # Its least, 15 ms, is below the first one's most
+        ["near", [0.1, 0.05, 0.2], [0.03, 0.015, 0.06], 33, 20, True],
         ["new", [0.1, None, None], [0.02, None, None], 50, None, None],
     ]
     fields = [["model", "Model", [["oak", "Oak"], ["elm", "Elm"]], "oak"], ["gpus", "GPUs", [[1, 1], [8, 8]], 8]]
-    script = f'<script type="application/gzip">{display.packed({"fields": fields, "rows": {"oak,8": rows}})}</script>'
+    found = {"fields": fields, "rows": {"oak,8": rows}, "prompt": 2000, "answer": 100}
+    script = f'<script type="application/gzip">{display.packed(found)}</script>'
     visit = visit_to(f'<div class="served" id="served">{script}</div>', browser, tmp_path, "[data-served=drawn]")
     place = visit.page.locator(".served")
     assert place.locator("tbody th").all_inner_texts() == ["fast", "near\u00a0=", "new"]
     assert place.locator("tbody tr").last.locator("td").nth(1).inner_text() == "20 ms (extrapolated)"
     assert place.locator("tbody td").nth(1).inner_text() == "10 ms (5.0 ms to 20 ms)"
+    assert place.locator(".legend").inner_text().startswith("Prompts of 2,000 tokens, answers of 100;")
     status = place.locator("[role=status]")
     assert status.inner_text().startswith("A token likely takes 10 ms (5.0 ms to 20 ms) on the fast; 1")
     place.get_by_label("GPUs").select_option("1")
