@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from measure.domain.trace_records import COLLECTIVES, TraceCollective
 
 Process = tuple[int, int]  # rank and device
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = (
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send",
+)  # fmt: skip
+IN_PARTS = (ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, "alltoall", "gather", "scatter")  # traces write alltoall
+"""Collectives of a message of which each rank has its own part."""
 
 
 @dataclass
@@ -45,9 +50,9 @@ def bus_factor(collective: str | None, ranks: int | None) -> float | None:
     """
     if ranks is None or collective in (None, "barrier"):
         return None
-    if collective == "all_reduce":
+    if collective == ALL_REDUCE:
         return 2 * (ranks - 1) / ranks
-    if collective in ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter"):
+    if collective in IN_PARTS:
         return (ranks - 1) / ranks
     return 1.0
 

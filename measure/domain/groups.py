@@ -5,11 +5,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from measure.domain.collectives import bus_factor
+from measure.domain.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, bus_factor
 from measure.domain.statistics import estimate_rounds, order_statistic_ranks
 from measure.domain.words import DRIFTING, TARGET, WIDE, was_disturbed
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER = TIMED_COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
+TIMED_COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER)
 # A data-parallel step: gradients are all-reduced during the backward pass, or stay where they are
 OVERLAPPED, NO_COMMUNICATION = COMMUNICATIONS = ("overlapped", "none")
 OVERSUBSCRIBED = "oversubscribed"  # a flag: more processes than cores

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import comb
 
+from measure.domain.collectives import ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER
 from measure.errors import UserError
 from measure.planning import activations
 from measure.planning.layout import Layout, nearest
 from measure.planning.work import EXPERT, TENSOR, LayerCollective, StageWork
 from measure.serving import kernels
 from measure.serving.decoder import Decoder, DecoderLayer, Experts, GroupedAttention, LatentAttention, Weight
-from measure.serving.kernels import ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER
 from measure.serving.plan import MOST, Plan, check_context, check_plan, held_layer, stages
 
 EXPERT_WEIGHTS = "experts wide", "experts narrow"

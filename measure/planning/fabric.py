@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from measure.serving.kernels import ALL_REDUCE, ALL_TO_ALL, SEND, collective
+from measure.domain.collectives import ALL_REDUCE, ALL_TO_ALL, SEND
+from measure.serving.kernels import collective
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from measure.domain.collectives import SEND
 from measure.errors import UserError
 from measure.planning.fabric import Fabric
 from measure.planning.layout import divisors
 from measure.planning.training import ARITHMETIC, COMMUNICATION, MEMORY
 from measure.predicting.kernels import ServedChip
 from measure.serving.decoder import Decoder, Experts
-from measure.serving.kernels import SEND
 from measure.serving.plan import Plan, check_context, check_plan, memories
 from measure.serving.step import COLLECTIVE, Operation, Step, decode, prefill
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from measure.domain.collectives import SEND
 from measure.planning.inference import ServingCollective
 from measure.planning.training import PlannedCollective
 from measure.predicting.collectives import CollectivePredictor
-from measure.serving.kernels import SEND
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ Times follow from the datasheet: arithmetic at its peak, memory and links at the
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from measure.domain.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, SEND
 from measure.planning.fabric import Fabric
 from measure.planning.layout import Layout
 from measure.planning.states import StateBytes, StateMemory, state_memory
 from measure.planning.work import DATA, EXPERT, PIPELINE, TENSOR, StageWork, TrainedNetwork
-from measure.serving.kernels import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, SEND, collective
+from measure.serving.kernels import collective
 
 ARITHMETIC, MEMORY, COMMUNICATION, BUBBLE = "arithmetic", "memory", "communication", "bubble"
 NONE, FULL = RECOMPUTATIONS = "none", "full"

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from measure.domain.chips import fold_name
+from measure.domain.collectives import ALL_REDUCE, ALL_TO_ALL
 from measure.predicting.kernels import (
     CLASS,
     COLLECTIVES,
@@ -213,11 +214,11 @@ def met_experts(tokens: int, count: int, active: int, distribution: str) -> floa
 
 
 def _collective_name(row: Any) -> str:
-    return counts.ALL_TO_ALL if row.collective == "alltoall" else str(row.collective)
+    return ALL_TO_ALL if row.collective == "alltoall" else str(row.collective)
 
 
 def _is_direct(row: Any) -> bool:
-    return bool(row.source == "vidur" and row.collective == counts.ALL_REDUCE)
+    return bool(row.source == "vidur" and row.collective == ALL_REDUCE)
 
 
 def _collectives(rows: list[Any]) -> pd.DataFrame:

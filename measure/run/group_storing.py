@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from measure.domain.cell import Cell
+from measure.domain.collectives import ALL_REDUCE
 from measure.domain.groups import (
-    ALL_REDUCE,
     BACKENDS,
     COMMUNICATIONS,
     OVERSUBSCRIBED,

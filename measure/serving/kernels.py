@@ -8,6 +8,7 @@ that a kernel reads or writes; activations are stored at 16 bits unless a produc
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+from measure.domain.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND, bus_factor
 from measure.serving.formats import FORMATS, Format
 
 ACTIVATION = FORMATS["bf16"]
@@ -241,12 +242,9 @@ def activation(rows: float, inner: int, is_gated: bool) -> KernelWork:
 
 # What a GPU of p sends for each byte of a message (NVIDIA, nccl-tests, doc/PERFORMANCE.md): for an all-reduce the
 # message is the array that each has, else all that is gathered, scattered or exchanged by one GPU.
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND = COLLECTIVES = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send",
-)  # fmt: skip
+COLLECTIVES = (ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, SEND)
 
 
 def collective(kind: str, message_byte: float, gpus: int) -> KernelWork:
     """Return what each of so many GPUs sends, by rings; a send goes to one other GPU."""
-    share = {ALL_REDUCE: 2 * (gpus - 1) / gpus, SEND: 1.0}.get(kind, (gpus - 1) / gpus)
-    return KernelWork(sent_byte=share * message_byte)
+    return KernelWork(sent_byte=(bus_factor(kind, gpus) or 0.0) * message_byte)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import comb
 
+from measure.domain.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND
 from measure.serving import kernels
 from measure.serving.decoder import (
     Decoder,
@@ -22,7 +23,7 @@ from measure.serving.decoder import (
     count_layers,
 )
 from measure.serving.formats import FORMATS, Format
-from measure.serving.kernels import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND, KernelWork
+from measure.serving.kernels import KernelWork
 from measure.serving.plan import Plan, check_context, check_plan, held_layer, stages
 
 PRODUCT, ATTENTION, LATENT, INDEX = "product", "attention", "latent attention", "index scores"

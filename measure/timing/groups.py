@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.cell import Cell
-from measure.domain.groups import ALL_GATHER, ALL_REDUCE, NO_COMMUNICATION
+from measure.domain.collectives import ALL_GATHER, ALL_REDUCE
+from measure.domain.groups import NO_COMMUNICATION
 from measure.domain.models import Model
 from measure.machine.device import Device
 from measure.machine.sensors import HostLoad, Reading

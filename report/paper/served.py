@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
+from measure.domain.collectives import ALL_TO_ALL
 from measure.domain.roofs import Roof
 from measure.domain.schema import file_of
 from measure.errors import UserError
@@ -31,7 +32,7 @@ from report.paper.frames import compact, each
 
 BYTE = 8  # bits
 
-COLLECTIVES = {kernels.ALL_TO_ALL: "alltoall"}
+COLLECTIVES = {ALL_TO_ALL: "alltoall"}
 """The published names of collectives, where they are not those of the counts."""
 
 

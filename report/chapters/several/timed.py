@@ -6,14 +6,13 @@ from typing import Any
 import pandas as pd
 
 from measure.cache.traces import StoredTrace
-from measure.domain.collectives import bus_factor, collective_times
+from measure.domain.collectives import ALL_REDUCE, bus_factor, collective_times
 from report.paper import Paper
 from report.paper.frames import matching
 from report.paper.published import Published
 from report.paper.served import Served, explained
 
 GROUP = 8  # GPUs of the collectives that are compared
-REDUCTION = "all_reduce"
 HALF = 0.5  # of the highest bus bandwidth
 SPLIT = {"model": "LLaMA 3 70B", "weights": "Q4_K_M", "phase": "decode"}
 
@@ -21,9 +20,9 @@ SPLIT = {"model": "LLaMA 3 70B", "weights": "Q4_K_M", "phase": "decode"}
 @cache
 def reductions(served: Served) -> pd.DataFrame:
     """Return all-reduces of eight GPUs, the fastest kernel of each size: ``device``, ``message_byte``, ``bus``."""
-    rows = matching(served.collectives, collective=REDUCTION, gpus=GROUP)
+    rows = matching(served.collectives, collective=ALL_REDUCE, gpus=GROUP)
     found = rows.groupby(["device", "message_byte"], as_index=False).latency_s.min()
-    factor = bus_factor(REDUCTION, GROUP)
+    factor = bus_factor(ALL_REDUCE, GROUP)
     assert factor is not None
     return found.assign(bus=(found.message_byte * factor / found.latency_s).astype(float))
 

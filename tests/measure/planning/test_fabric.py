@@ -2,8 +2,8 @@
 
 import pytest
 
+from measure.domain.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND
 from measure.planning.fabric import Fabric
-from measure.serving.kernels import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND
 
 H100 = Fabric(450e9, 8, 50e9)
 

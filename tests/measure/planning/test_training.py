@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from measure.domain.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND
 from measure.planning.decoders import TrainedDecoder
 from measure.planning.fabric import Fabric
 from measure.planning.layout import Layout
@@ -14,7 +15,6 @@ from measure.planning.training import FULL, Accelerator, TrainingSetup, plan_ste
 from measure.serving import configuration
 from measure.serving.decoder import Decoder, DecoderLayer, Experts, GroupedAttention, Perceptron
 from measure.serving.formats import FORMATS
-from measure.serving.kernels import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND
 
 H100 = Accelerator("NVIDIA H100 SXM", 989e12, 3.35e12, 80e9)
 NODES = Fabric(450e9, 8, 50e9)
