@@ -94,11 +94,3 @@ class CollectivePredictor:
         if within is None or not is_timed or gpus > min(MOST_GPUS, link.node_gpus or MOST_GPUS):
             return LikelyCollective(sent, least, likely, None, None)
         return LikelyCollective(sent, least, likely, max(likely / within, least), likely * within)
-
-
-def predict_collective(kind: str, message_byte: float, gpus: int, chip: str, data: Path) -> LikelyCollective:
-    """Return the likely time of one collective by the fit of a data folder; for many, read a ``CollectivePredictor``.
-
-    Raises UserError as that does.
-    """
-    return CollectivePredictor.read(data).predict(kind, message_byte, gpus, chip)

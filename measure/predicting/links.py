@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from measure.cache.project import read_both
-from measure.domain.chips import fold_name, rows_by_name
 from measure.errors import UserError, quote
 from measure.published.records import Chip
 
@@ -38,17 +35,3 @@ def link_in(rows: Sequence[Chip]) -> Link | None:
 
 def no_link(chip: str) -> UserError:
     return UserError(f"data/chips.csv has no link of {quote(chip)}; add link and link_byte_per_s, from a source")
-
-
-def link_of(data: Path, chip: str) -> Link:
-    """Return the link of a chip by one of its names, of ``chips.csv`` in the data folder or in this project.
-
-    Raises UserError for an unknown chip, one without a link, or one whose rows disagree.
-    """
-    rows = rows_by_name(read_both(Chip, data)).get(fold_name(chip))
-    if rows is None:
-        raise UserError(f"{quote(chip)} is not in data/chips.csv; add its rows, with link and link_byte_per_s")
-    link = link_in(rows)
-    if link is None:
-        raise no_link(chip)
-    return link

@@ -7,7 +7,7 @@ from helpers.places import ROOT
 
 from measure.errors import UserError
 from measure.predicting import kernels
-from measure.predicting.collectives import CollectivePredictor, least_s, predict_collective, sent_byte
+from measure.predicting.collectives import CollectivePredictor, least_s, sent_byte
 from measure.predicting.links import Link
 from measure.predicting.records import POOL
 from measure.predicting.served_records import KernelCoefficient, KernelError
@@ -81,7 +81,8 @@ def test_a_chip_without_a_link_or_a_place_is_named():
 
 @pytest.mark.parametrize("kind", SORTS)
 def test_the_committed_fit_never_beats_the_link_nor_falls_with_the_message(kind):
-    times = [predict_collective(kind, 2.0**power, 8, "NVIDIA H100 SXM", DATA) for power in range(10, 32, 3)]
+    fitted = CollectivePredictor.read(DATA)
+    times = [fitted.predict(kind, 2.0**power, 8, "NVIDIA H100 SXM") for power in range(10, 32, 3)]
     assert all(each.likely_s >= each.low_s >= each.least_s for each in times)
     assert [each.likely_s for each in times] == sorted(each.likely_s for each in times)
 
