@@ -75,6 +75,30 @@ def dots(
     return alt.layer(*layers, width=axis.pixels, height=y.pixels, **about)
 
 
+def quantile_bars(
+    rows: pd.DataFrame, name: str, heading: str, counted: str, axis: LinearAxis, height: float,
+    size: float | None = None, title: str = "",
+) -> alt.LayerChart:  # fmt: skip
+    """Draw a line from ``low`` to ``high`` for each name, a bar over the middle half of its rows, and their median.
+
+    ``rows`` have the fields of ``report.paper.frames.QUANTILES``, and ``counted``, the number of rows behind them. The
+    bar is ``size`` pixels high, by default as high as its place.
+    """
+    down = Categories.steps(rows[name], height / len(rows))
+    tooltip: list[Tip] = [
+        (name, heading, ""), (counted, counted, "d"), ("low", "a tenth has less", ".0%"),
+        ("median", "median", ".0%"), ("high", "a tenth has more", ".0%"),
+    ]  # fmt: skip
+    base = alt.Chart(rows)
+    bars = base.mark_bar(color=theme.MUTED, size=size or alt.Undefined)
+    return alt.layer(
+        base.mark_rule(color=theme.MUTED, strokeWidth=2).encode(axis("low"), down(name), x2=alt.X2("high")),
+        tips(bars.encode(axis("quarter"), down(name), x2=alt.X2("three_quarters")), *tooltip),
+        base.mark_tick(color=theme.PAPER, thickness=3, size=size or 14).encode(axis("median"), down(name)),
+        width=axis.pixels, height=down.pixels, title=title,
+    )  # fmt: skip
+
+
 def curves(
     rows: pd.DataFrame, x: str, y: str, axis: LogAxis | LinearAxis, color: alt.Color, width: float, title: str = "",
     shape: alt.Shape | None = None,

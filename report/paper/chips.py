@@ -71,6 +71,11 @@ def short_name(chip: str) -> str:
     return chip.removeprefix("NVIDIA ").removeprefix("GeForce ").removeprefix("AMD ")
 
 
+def brief_name(chip: str) -> str:
+    """Return a short name that fits beside a curve."""
+    return short_name(chip).replace(" Blackwell Server", "")
+
+
 def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the rows of a chip by its name at the driver: equal to ``chip`` or to one of ``alias``."""
     wanted = fold_name(name)

@@ -179,3 +179,15 @@ def highest(frame: pd.DataFrame, column: str) -> Any:
 def extremes(frame: pd.DataFrame, column: str) -> tuple[Any, Any]:
     """Return the first rows with the lowest and the highest value in a column."""
     return frame.iloc[int(frame[column].to_numpy().argmin())], highest(frame, column)
+
+
+QUANTILES = {"low": 0.1, "quarter": 0.25, "median": 0.5, "three_quarters": 0.75, "high": 0.9}
+
+
+def quantiles(rows: pd.DataFrame, key: str, column: str, counted: str, fewest: int) -> pd.DataFrame:
+    """Return a row for each value of ``key`` with at least ``fewest`` rows: how many it has, and ``QUANTILES``."""
+    found = [
+        {key: value, counted: len(part)} | {name: float(part[column].quantile(at)) for name, at in QUANTILES.items()}
+        for value, part in rows.groupby(key) if len(part) >= fewest
+    ]  # fmt: skip
+    return pd.DataFrame(found, columns=[key, counted, *QUANTILES])

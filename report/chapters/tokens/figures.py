@@ -14,12 +14,12 @@ from report.chapters.tokens import timed
 from report.charts import theme
 from report.charts.annotations import ONCE, covered, end_names, names, tips
 from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape
-from report.charts.forms import stacked_bars
+from report.charts.forms import quantile_bars, stacked_bars
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
 from report.paper import Paper
-from report.paper.chips import short_name
-from report.paper.frames import each
+from report.paper.chips import brief_name, short_name
+from report.paper.frames import each, quantiles
 from report.paper.served import PARTS, explained, work_of
 
 PART_COLORS = {
@@ -100,14 +100,14 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     shares = attention.groupby(["gpu", "size"]).bandwidth_share.quantile(quantiles).unstack()
     shares = shares.set_axis(["low", "median", "high"], axis=1).reset_index()
     order = [*dict.fromkeys([*sorted(half.device), *sorted(shares.gpu)])]
-    half, shares = half.assign(gpu=half.device.map(_brief)), shares.assign(gpu=shares.gpu.map(_brief))
+    half, shares = half.assign(gpu=half.device.map(brief_name)), shares.assign(gpu=shares.gpu.map(brief_name))
     steps = 9 * len(timed.SIZES)
-    y = Categories.steps(map(_brief, order), steps)
+    y = Categories.steps(map(brief_name, order), steps)
     width = theme.plot_width(2, left=y.room, shared=True)
     values = [*half.tokens.dropna(), *half.roof_tokens]
     halves = LogAxis.around(values, pixels=width, title="tokens for half of the peak")
     shown = LinearAxis.around([1, *shares.high], pixels=width, format="%", title="share of the bandwidth")
-    beside = Categories.steps(map(_brief, order), steps, shown=False)
+    beside = Categories.steps(map(brief_name, order), steps, shown=False)
     marked = half.dropna(subset="tokens")
     tooltip = [
         ("gpu", "GPU", ""), ("precision", "precision", ""), ("tokens", "tokens", "d"),
@@ -123,10 +123,6 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     description = f"Share of the bandwidth in decode attention with large caches: {medians}."
     own = alt.Resolve(scale=alt.LegendResolveMap(yOffset="independent"))
     return alt.concat(left, right, resolve=own, name="tokens-kernels", description=description)
-
-
-def _brief(device: str) -> str:
-    return device.replace(" Blackwell Server", "")
 
 
 def _rows(
@@ -153,7 +149,7 @@ def _rows(
 def experts(paper: Paper) -> alt.LayerChart:
     """Draw the time of a layer's experts on one GPU against the tokens of a batch."""
     rows = display.required(timed.layer_times(paper.served)).reset_index()
-    rows = rows.assign(name=rows.device.map(short_name).map(_brief), tokens=rows.tokens.astype(float))
+    rows = rows.assign(name=rows.device.map(brief_name), tokens=rows.tokens.astype(float))
     width = theme.plot_width(right=110, unit="s", figure=theme.HALF_WIDTH)
     x = LogAxis.around(rows.tokens, pixels=width, title="tokens at once")
     y = LogAxis.around(rows.latency_s, pixels=190, title="time of the experts of a layer", unit="s", vertical=True)
@@ -188,10 +184,7 @@ def apart(paper: Paper) -> alt.ConcatChart:
     parts = rows[["label", *columns]].rename(columns=columns)
     parts = parts.melt("label", list(PART_COLORS), "part", "seconds", ignore_index=False).sort_index(kind="stable")
     every = explained(served)
-    shares = every.groupby("plan_gpus").share.quantile(np.array([0.1, 0.25, 0.5, 0.75, 0.9])).unstack()
-    shares = shares.set_axis(["low", "quarter", "median", "three_quarters", "high"], axis=1).reset_index()
-    shares["servers"] = every.groupby("plan_gpus").size().to_numpy()
-    shares = display.required(shares[shares.servers >= FEWEST_MODELS])
+    shares = display.required(quantiles(every, "plan_gpus", "share", "servers", FEWEST_MODELS))
     shares["label"] = shares.plan_gpus.map(_gpus)
     total = parts.groupby("label").seconds.sum().max()
     room = Categories.steps(rows.label, 20).room
@@ -200,22 +193,8 @@ def apart(paper: Paper) -> alt.ConcatChart:
     tooltip: Any = [("label", "server", ""), ("part", "part", ""), ("seconds", "time", "s")]
     left = stacked_bars(parts, "label", "part", "seconds", PART_COLORS, x, tooltip=tooltip, step=22)
     title = f"{timed.NAMES[timed.EXAMPLE]}, {short_name(rows.device.iloc[0])}"
-    down = Categories.steps(shares.label, left.height / len(shares))
     across = LinearAxis(low=0, high=1, pixels=width, format="%", title="least time, share of the measured")
-    tooltip = [
-        ("label", "GPUs", ""), ("servers", "servers", "d"), ("low", "a tenth has less", ".0%"),
-        ("median", "median", ".0%"), ("high", "a tenth has more", ".0%"),
-    ]  # fmt: skip
-    base = alt.Chart(shares)
-    right = alt.layer(
-        base.mark_rule(color=theme.MUTED, strokeWidth=2).encode(across("low"), down("label"), x2=alt.X2("high")),
-        tips(
-            base.mark_rect(color=theme.MUTED).encode(across("quarter"), down("label"), x2=alt.X2("three_quarters")),
-            *tooltip,
-        ),
-        base.mark_tick(color=theme.PAPER, thickness=3, size=14).encode(across("median"), down("label")),
-        width=across.pixels, height=down.pixels, title="all servers",
-    )  # fmt: skip
+    right = quantile_bars(shares, "label", "GPUs", "servers", across, left.height, title="all servers")
     medians = "; ".join(f"{row.label} {row.median:.0%}" for row in each(shares))
     description = f"The least time over the measured time of a token, medians: {medians}."
     return alt.concat(left.properties(title=title), right, name="tokens-apart", description=description)
