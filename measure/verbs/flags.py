@@ -105,6 +105,17 @@ def parse_count(text: str, least: int = 1) -> int:
     return int(text)
 
 
+def parse_positive(text: str, below: float, problem: str) -> float:
+    """Return a number above 0 and below a limit; else the ``problem`` with the text says what to write."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < below:
+        raise argparse.ArgumentTypeError(f"{text!r} {problem}")
+    return value
+
+
 def parse_batch_size(text: str) -> int:
     if several := by_spaces(text):
         raise argparse.ArgumentTypeError(f"{quote(text)} is not a number{several}")

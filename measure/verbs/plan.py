@@ -27,7 +27,7 @@ from measure.predicting.links import Link
 from measure.serving import configuration
 from measure.serving.decoder import Decoder
 from measure.serving.plan import check_precisions
-from measure.verbs.flags import Verbs, add_formats, add_verb, parse_count
+from measure.verbs.flags import Verbs, add_formats, add_verb, parse_count, parse_positive
 from measure.verbs.plan_tables import Heading, serving_lines, training_lines
 from measure.verbs.run_flags import resolve_request_of_one, with_defaults
 from measure.verbs.terminal import aligned, markdown
@@ -76,13 +76,7 @@ def _parse_stage(text: str) -> int:
 
 
 def _parse_rate(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a rate in GB/s; write a number such as 50")
-    return 1e9 * value
+    return 1e9 * parse_positive(text, 1e6, "is not a rate in GB/s; write a number such as 50")
 
 
 def main(flags: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from measure.predicting.serving import Load
 from measure.serving import configuration
 from measure.serving.decoder import Decoder
 from measure.serving.plan import Plan, check_context, check_plan, check_precisions, most_requests
-from measure.verbs.flags import parse_count
+from measure.verbs.flags import parse_count, parse_positive
 from measure.verbs.terminal import aligned, markdown
 
 ENGINES = "vllm", "sglang", "trtllm"
@@ -49,13 +49,7 @@ def is_asked(flags: argparse.Namespace) -> bool:
 
 
 def _parse_price(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a price above 0; write a number such as 2.5")
-    return value
+    return parse_positive(text, 1e9, "is not a price above 0; write a number such as 2.5")
 
 
 def main(flags: argparse.Namespace) -> int:
