@@ -7,7 +7,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure import __main__ as command
-from measure.predicting.collectives import predict_collective
+from measure.predicting.collectives import CollectivePredictor
 
 LLAMA = "hf:Meta-Llama-3.1-8B"
 TRAIN = "--chip", "NVIDIA H100 SXM", "--gpus", "8", "--batch", "64"
@@ -154,7 +154,7 @@ def test_the_likely_time_is_that_of_all_calls(capsys):
     found = planned(capsys, *TRAIN, "--dp", "2", "--zero", "1", "--tp", "4", "--recompute", "none")
     for planned_calls, likely in zip(found["plans"][0]["collectives"], found["likely"], strict=True):
         sizes = planned_calls["kind"], planned_calls["message_byte"], planned_calls["gpus"], "NVIDIA H100 SXM"
-        one = predict_collective(*sizes, ROOT / "data")
+        one = CollectivePredictor.read(ROOT / "data").predict(*sizes)
         assert likely["likely_s"] == pytest.approx(planned_calls["calls"] * one.likely_s)
         assert likely["likely_s"] >= planned_calls["least_s"]
 
