@@ -18,7 +18,7 @@ PATTERNS = (
     (CONVOLUTION, r"conv(olution|\d?d?)"),
     ("recurrent", r"lstm|gru|rnn"),
     ("normalisation", r"(batch|layer|group|instance|rms)_?norm|local_response_norm"),
-    ("pooling", r"(max|avg)?pool(ing)?\d?d?"),
+    ("pooling", r"(?<!memory_)(max|avg)?pool(ing)?\d?d?"),
     ("embedding", r"(?<!rotary_)embedding"),
     ("linear", r"(bi|tri)?linear|(add)?mm|(add)?mv|int[48]pack_mm"),
     (

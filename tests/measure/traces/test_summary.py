@@ -374,6 +374,7 @@ def test_without_recorded_numbers_nothing_is_guessed(summary, called, flop, othe
         ("aten::_adaptive_avg_pool2d", "pooling"),
         ("torchvision::deform_conv2d", "convolution"), ("vllm::unified_attention_with_output", "attention"),
         ("_C::rms_norm", "normalisation"), ("_C::rotary_embedding", "other"), ("aten::nll_loss2d_forward", "other"),
+        ("sglang_profiler::memory_pool__set_kv_buffer", "other"),
         ("aten::_thnn_fused_lstm_cell", "recurrent"), ("nccl::all_reduce", "communication"),
     ],
 )  # fmt: skip
