@@ -67,16 +67,17 @@ def join(trace: Trace, captures: Sequence[Trace]) -> None:
         found = {event: next(places[_name(event)]) for event in events}
         trace.replayed |= {event: operator for event, operator in found.items() if operator is not None}
     if not trace.replayed:
-        raise UserError(f"--captured-by: {_reason(graphs, unlike)}, as {trace.path} replays")
+        raise UserError(f"--captured-by: {_reason(trace, graphs, unlike)}")
     trace.operators += [operator for capture in of_rank for operator in capture.operators]
 
 
-def _reason(graphs: Sequence[_Graph], unlike: int) -> str:
+def _reason(trace: Trace, graphs: Sequence[_Graph], unlike: int) -> str:
+    replayed = f"the kernels that {trace.path} replays"
     if unlike:
-        return "captures of several sizes have the same kernels; name the one of the batch size"
+        return f"captures of several batch sizes have {replayed}; name the one of its batch size"
     if not graphs:
         return "no capture of a graph with named kernels, which ROCm's profiler records and CUDA's does not"
-    return f"none of {len(graphs)} captured graphs has the same kernels; name the capture of the batch size"
+    return f"no captured graph has {replayed}; name the capture of its batch size"
 
 
 def _set_apart(capture: Trace, prefix: str) -> None:
