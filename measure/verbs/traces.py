@@ -17,11 +17,12 @@ from measure.domain.roofs import Roof
 from measure.domain.step_parts import ARITHMETIC, StepPart, difference, step_parts
 from measure.domain.trace_records import COMMUNICATION, LAYOUT, TraceDevice, TraceOperator
 from measure.domain.values import latency, percent, plain, si
-from measure.errors import UserError, one_line, quote
+from measure.errors import UserError, as_called, one_line, quote
 from measure.published.records import Chip
 from measure.verbs.compared import term_rows
-from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, next_step, parse_count
+from measure.verbs.flags import Verbs, add_formats, add_verb, check_writable, parse_count
 from measure.verbs.terminal import Line, Table, aligned, markdown, text
+from roofwright.command_line import data_flag
 
 if TYPE_CHECKING:
     from measure.traces.summary import TraceSummary
@@ -54,7 +55,10 @@ WAITING = (
     "Collectives take {} of the kernels' time, with the wait for other ranks. Import the traces of all ranks together, "
     "which tells the two apart; try a larger batch on each device."
 )
-UNEVEN = "Ranks wait for each other for {} of the kernels' time. Give each the same work."
+UNEVEN = (
+    "Ranks wait for each other for {} of the kernels' time. The rank with the shortest wait holds the others up: find "
+    "what delays it, or give each the same work."
+)
 TRANSFER = "Collectives transfer for {} of the kernels' time. Try a larger batch on each device."
 
 
@@ -102,6 +106,7 @@ def import_traces(flags: argparse.Namespace) -> int:
     labels = store.TraceLabels(chip, flags.name, flags.source, flags.licence)
     if not flags.plan:
         check_writable(flags.data)
+    folders: dict[Path, None] = {}  # of several ranks one
     for trace in (trace for name in flags.files for trace in reading.read(Path(name))):
         if flags.captured_by:
             replays.join(trace, [capture for name in flags.captured_by for capture in reading.read(Path(name))])
@@ -109,12 +114,15 @@ def import_traces(flags: argparse.Namespace) -> int:
         devices = store.device_rows(found, chips, labels)
         rows = store.TraceRows(devices, found.steps, found.operators, found.collectives)
         folder = None if flags.plan else store.put(flags.data, rows)
+        if folder is not None:
+            folders[folder] = None
         if flags.json:
             print(json.dumps(import_as_json(found, devices, folder), allow_nan=False))
         else:
             print("\n".join(import_lines(found, devices, folder)))
-    if not flags.json and not flags.plan:
-        print(next_step(flags.data))
+    if not flags.json:
+        for folder in folders:
+            print(f"Next: {as_called('measure trace')} {folder.name}{data_flag(flags.data)}")
     return 0
 
 
@@ -143,7 +151,9 @@ def import_lines(found: "TraceSummary", devices: list[TraceDevice], folder: Path
     chip = first.chip or (first.device_name and f"{first.device_name} (not in data/chips.csv; name it with --chip)")
     rank = f", rank {first.rank} of {first.world_size}" if first.world_size > 1 else ""
     several = f" ({len(devices)} devices)" if len(devices) > 1 else ""
-    head = f"{first.network or 'unnamed network (name it with --name)'} on {chip or 'an unknown chip'}{several}{rank}"
+    network = first.network or "unnamed network (name it with --name)"
+    unknown = "an unknown chip" + (" (name it with --chip)" if trace.work else "")
+    head = f"{network} on {chip or unknown}{several}{rank}"
     steps = f"{found.step_count} step{'s' if found.step_count != 1 else ''}"
     result = [head, f"{steps}, {found.kernels} kernels, {latency(found.kernel_time_s)} of kernels in all"]
     if found.kernels:
@@ -297,9 +307,12 @@ def _collective_lines(trace: StoredTrace, show: Table) -> list[str]:
         lines.append(f"{percent(share)} of the collectives' time is matched between the ranks.")
     ran, here = trace.devices[0].world_size, len({row.rank for row in trace.devices})
     if here < ran:
-        told = "the wait is at least this long" if here > 1 else "transfer and wait are not told apart"
-        lines.append(f"Of {ran} ranks only {here} is imported" if here == 1 else f"Of {ran} ranks {here} are imported")
-        lines[-1] += f": {told}. Import the others too."
+        if here == 1:
+            lines.append(f"Of {ran} ranks only 1 is imported: transfer and wait are not told apart.")
+        else:
+            bounds = "the wait is at least this long, and the bus at least this fast"
+            lines.append(f"Of {ran} ranks {here} are imported: {bounds}.")
+        lines[-1] += " Import the others too."
     return lines
 
 
