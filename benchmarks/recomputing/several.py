@@ -5,12 +5,13 @@ from pathlib import Path
 import pandas as pd
 
 from recomputing.counts import read_chips
-from recomputing.statistics import Found
+from recomputing.statistics import Found, of_cells, of_rounds
 from recomputing.tokens import read_kernels
 
 GPUS = 8
 DEVICE, ADAPTER, BATCH = "NVIDIA H100 SXM", 50e9, 4_000_000  # of the calculation
 FLOP, SENT_BYTE = 6, 4  # of a parameter and a token, and of a parameter: gradients of two bytes, sent twice
+MACHINE, PROCESSES = "intel-xeon-processor-2c-decf", 2
 REQUESTS, WIDTH = 16, 8192  # of the second problem
 
 
@@ -20,7 +21,7 @@ def exact(number: float) -> Found:
 
 def facts(data: Path) -> dict[str, Found]:
     chips = read_chips(data)
-    found = links(data, chips) | data_parallel(data, chips) | split(data) | ranks(data)
+    found = links(data, chips) | data_parallel(data, chips) | split(data) | groups(data) | ranks(data)
     found |= {"problems.array": exact(REQUESTS * WIDTH * 2), "problems.width": exact(WIDTH)}
     return {f"several.{key}": value for key, value in found.items()}
 
@@ -62,6 +63,28 @@ def split(data: Path) -> dict[str, Found]:
     rates = rows.tokens_per_s.to_list()
     numbers = {"few_rate": rates[0], "some_rate": rates[1], "many_rate": rates[-1], "speed": rates[-1] / rates[0]}
     return {f"split.{name}": exact(value) for name, value in numbers.items()}
+
+
+def groups(data: Path) -> dict[str, Found]:
+    """Two processes: each sends what the array has. A step is compared with that without its exchange in each round."""
+    machine = data / "machines" / MACHINE
+    rows = pd.read_csv(machine / "collectives.csv")
+    rows = rows[(rows.collective == "all_reduce") & (rows.processes == PROCESSES)]
+    times = of_cells(rows, ["message_byte"], "latency_s")
+    fastest = (times.message_byte / times.number).idxmax()
+    short, best = times.iloc[0], times.loc[fastest]
+    steps = pd.read_csv(machine / "data_parallel_steps.csv")
+    steps = steps[(steps.model == "resnet18") & (steps.processes == PROCESSES)]
+    (byte,) = steps.gradient_byte.unique()
+    both = steps.pivot(index="round", columns="communication", values="latency_s")
+    numbers = {
+        "short_byte": exact(short.message_byte), "short": Found(short.number, short.low, short.high),
+        "long_byte": exact(times.message_byte[times.number >= 2 * short.number].min()),
+        "bus": exact(best.message_byte / best.number), "gradients": exact(byte),
+        "sent": exact(byte / best.message_byte * best.number), "step": of_rounds([[each] for each in both.overlapped]),
+        "ratio": of_rounds([[each] for each in both.overlapped / both.none]),
+    }  # fmt: skip
+    return {f"here.{name}": value for name, value in numbers.items()}
 
 
 def ranks(data: Path) -> dict[str, Found]:

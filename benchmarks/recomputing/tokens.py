@@ -131,12 +131,17 @@ def served(data: Path, llama: Llama, servers: pd.DataFrame) -> dict[str, Found]:
     decoding = attention[(attention.device == few.device) & (attention.phase == "decode")].latency_s.min()
     common = sorted(set(alone.batch) & set(read.batch))[-1]
     long, short_ = (rows[rows.batch == common].iloc[0] for rows in (read, alone))
+    bound = (llama.read_byte + few.batch * request) / few.bandwidth
     found |= {
-        "parts.divided.gained": Found(few.tpot_s / shared.tpot_s), "parts.divided.measured": Found(shared.tpot_s),
+        "parts.divided.bound_alone": Found(bound), "parts.divided.bound": Found(bound / BOARD),
+        "parts.divided.rest_alone": Found(few.tpot_s - bound),
+        "parts.divided.rest": Found(shared.tpot_s - bound / BOARD), "parts.divided.measured": Found(shared.tpot_s),
         "parts.divided.product": Found(shortest), "parts.divided.attention": Found(decoding),
         "parts.divided.floor": Found(llama.layers * (4 * shortest + decoding)),
         "parts.divided.weights": Found(llama.read_byte / BOARD / few.bandwidth),
-        "parts.prompts.batch": Found(int(common)), "parts.prompts.slower": Found(long.tpot_s / short_.tpot_s),
+        "parts.prompts.batch": Found(int(common)), "parts.prompts.added": Found(long.tpot_s - short_.tpot_s),
+        "parts.prompts.ttft": Found(first.ttft_s),
+        "parts.prompts.alone": Found(common * first.ttft_s / long.output_tokens),
     }  # fmt: skip
     even = eight[np.abs(np.log(length)) == np.abs(np.log(length)).min()]
     ends = even[even.group == even.group.max()]
@@ -160,10 +165,12 @@ def kernels(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     bf16 = chips[chips.precision == "bf16"].groupby("chip")
     peak = base.device.map(bf16.peak_flop_per_s.max())
     bandwidth = base.device.map(bf16.bandwidth_byte_per_s.max())
-    flop, byte = 2.0 * base.m * 16384 * 4096, 2.0 * (16384 * 4096 + base.m * (16384 + 4096))
-    for name, share in (("half", flop / base.latency_s / peak), ("roof", flop / byte * bandwidth / peak)):
-        tokens = base[share >= 0.5].groupby("device").m.min()
-        found |= {f"kernels.{name}_least": Found(int(tokens.min())), f"kernels.{name}_most": Found(int(tokens.max()))}
+    flop = 2.0 * base.m * 16384 * 4096
+    tokens = base[flop / base.latency_s / peak >= 0.5].groupby("device").m.min()
+    found |= {"kernels.half_least": Found(int(tokens.min())), "kernels.half_most": Found(int(tokens.max()))}
+    half = peak / bandwidth / 2  # FLOP/B; with m tokens a product has m n k / (n k + m (n + k))
+    whole = np.ceil(half * 16384 * 4096 / (16384 * 4096 - half * (16384 + 4096)))
+    found |= {"kernels.roof_least": Found(int(whole.min())), "kernels.roof_most": Found(int(whole.max()))}
     calls = read_kernels(data, "attention")
     calls = calls[(calls.phase == "decode") & calls.window.isna()]
     numbers = calls.batch * calls.kv_heads * (calls.head_size + calls.value_size) * (calls.cached_tokens + 1.0)

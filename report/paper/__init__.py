@@ -19,7 +19,7 @@ from measure.domain.schema import TABLES, file_of
 from measure.domain.words import EAGER, LOAD, same_shape
 from measure.domain.workload_records import CaseCount, ProgramCount
 from measure.published.records import Chip, FlopPerCycle
-from report.paper import cells, chips, curated, processor, published, served, workloads
+from report.paper import cells, chips, curated, groups, processor, published, served, workloads
 from report.paper import predictions as predictions_table
 from report.paper.frames import committed, frame, matching, read_frame
 from report.paper.predictions import Predictions
@@ -58,7 +58,8 @@ class Machine:
 
     ``cells`` are eager inference, ``variants`` other variants of it, ``steps`` training (``report.paper.cells``);
     ``profiles`` are profiled cells, ``operators`` and (on a GPU) ``kernels`` the times in them, ``hardware_counters``
-    the counters of each kernel. All inputs have the shape at which the paper shows the model. ``name`` includes the
+    the counters of each kernel; ``collectives`` and ``data_parallel_steps`` are those of groups of processes
+    (``report.paper.groups``). All inputs have the shape at which the paper shows the model. ``name`` includes the
     microarchitecture: AMD EPYC, Zen 4, 2 cores. ``measured_at`` is the UTC time of the newest row.
     """
 
@@ -78,6 +79,8 @@ class Machine:
     operators: pd.DataFrame
     kernels: pd.DataFrame
     hardware_counters: pd.DataFrame
+    collectives: pd.DataFrame
+    data_parallel_steps: pd.DataFrame
 
     @property
     def chip_kind(self) -> str:
@@ -354,4 +357,6 @@ def load_machine(
         operators=committed(folder, records.OperatorTime, tried_profiles),
         kernels=committed(folder, records.KernelTime, tried_profiles),
         hardware_counters=committed(folder, records.KernelCounters, counter_profiles),
+        collectives=groups.collectives(_in(environment, folder.rows(records.CollectiveMeasurement))),
+        data_parallel_steps=groups.data_parallel_steps(_in(environment, folder.rows(records.DataParallelStep))),
     )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from measure.domain.statistics import FEWEST_MODELS
-from report.chapters.several import timed
+from report.chapters.several import here, timed
 from report.facts import Facts, missing, sourced
 from report.paper import ALONE, BASE_PRECISION, Paper
 from report.paper.chips import short_name
@@ -12,10 +12,8 @@ from report.paper.served import decoder_of
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 COLLECTIVES, CHIPS = "published/kernels/collectives.csv", "chips.csv"
-EXAMPLE, NODES = (
-    "NVIDIA H100 SXM",
-    50e9,
-)  # the GPU of the calculation, and an adapter of 400 Gbit/s to other nodes (B/s)
+EXAMPLE = "NVIDIA H100 SXM"  # the GPU of the calculation
+NODES = 50e9  # B/s of an adapter of 400 Gbit/s to other nodes
 BATCH = 4_000_000  # tokens of a training step, as Llama 3 began with (Grattafiori et al. 2024)
 FORWARD, BACKWARD = 2, 4  # FLOP of a parameter and a token
 GRADIENT = 2  # bytes of a gradient in bf16, as of any number
@@ -103,6 +101,7 @@ class SeveralGpus(Facts):
     links: MeasuredLinks
     data: DataParallel
     served: ServedGroups
+    here: here.MeasuredGroup
     ranks: WaitingRanks
     problems: LinkProblems
 
@@ -113,6 +112,7 @@ def of(paper: Paper) -> SeveralGpus:
         sourced(_links(paper), Source(COLLECTIVES, "all_reduce, 8 GPUs")),
         sourced(_data(paper), Source(CHIPS, EXAMPLE)),
         sourced(_served(paper), Source("published/servers.csv", "aggregated, several GPUs")),
+        here.of(paper),
         sourced(_ranks(paper), Source("traces/*/collectives.csv", "several ranks")),
         sourced(_problems(paper), Source("published/configurations", SERVED)),
     )

@@ -1,5 +1,6 @@
-"""The figure of the chapter on several GPUs."""
+"""The figures of the chapter on several GPUs."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -7,12 +8,13 @@ import pandas as pd
 
 from measure.domain.statistics import FEWEST_MODELS
 from report import display
-from report.chapters.several import timed
+from report.chapters.several import here, timed
 from report.charts import theme
 from report.charts.annotations import end_names, tips
-from report.charts.axes import Categories, LinearAxis, LogAxis, by_color
+from report.charts.axes import Categories, LinearAxis, LogAxis, by_color, by_shape
 from report.charts.forms import quantile_bars
 from report.markdown import si
+from report.options import measure_command
 from report.paper import Paper
 from report.paper.chips import brief_name, short_name
 from report.paper.frames import quantiles
@@ -31,6 +33,42 @@ def links(paper: Paper) -> alt.ConcatChart:
     highest = timed.by_device(paper).bus
     said = "; ".join(f"{short_name(str(device))} {si(float(bus), 'B/s')}" for device, bus in highest.items())
     return alt.concat(*panels, name="several-links", description=f"Highest bus bandwidth of an all-reduce: {said}.")
+
+
+@display.figure
+def measured(paper: Paper) -> alt.ConcatChart:
+    """Draw the bus bandwidth of collectives by size, as the first machine that timed them did, for each group."""
+    machine, *_ = display.required(here.machines(paper), measure_command(here.COMMAND))
+    rows = machine.collectives
+    byte, sent = rows.message_byte.astype(float), rows.bus_byte_per_s * rows.latency_s
+    ends = {"low": sent / rows.latency_high_s, "high": sent / rows.latency_low_s}
+    rows = rows.assign(name=rows.collective.str.replace("_", "-"), message_byte=byte, **ends)
+    palette = theme.colors(rows.name.unique())
+    groups = rows.groupby("processes")
+    panels = [_by_size(part, f"{processes} processes", palette, len(groups), rows) for processes, part in groups]
+    best = "; ".join(f"{processes} processes {si(part.bus_byte_per_s.max(), 'B/s')}" for processes, part in groups)
+    description = f"Bus bandwidth of collectives on the {machine.name}, highest: {best}."
+    return alt.concat(*panels, name="several-measured", description=description)
+
+
+def _by_size(part: pd.DataFrame, title: str, palette: Mapping[str, str], panels: int, every: pd.DataFrame) -> Any:
+    width = theme.plot_width(panels, unit="B/s")
+    x = LogAxis.around(every.message_byte, pixels=width, title="array", unit="B")
+    rates = [*every.bus_byte_per_s, *every.low.dropna(), *every.high.dropna()]
+    y = LogAxis.around(rates, pixels=HEIGHT, title="bus bandwidth", unit="B/s", vertical=True)
+    looks: dict[str, Any] = {"color": by_color("name", palette), "shape": by_shape("name", theme.shapes(palette))}
+    tooltip = [
+        ("name", "collective", ""), ("message_byte", "array", "B"), ("bus_byte_per_s", "bus bandwidth", "B/s"),
+        ("latency_s", "time", "s"),
+    ]  # fmt: skip
+    base, known = alt.Chart(part), part.dropna(subset=["low", "high"])
+    interval = alt.Chart(known).mark_rule().encode(x("message_byte"), y("low"), y2=alt.Y2("high"), color=looks["color"])
+    return alt.layer(
+        *([interval] if len(known) else []),
+        base.mark_line().encode(x("message_byte"), y("bus_byte_per_s"), color=looks["color"]),
+        tips(base.mark_point(size=24).encode(x("message_byte"), y("bus_byte_per_s"), **looks), *tooltip),
+        width=x.pixels, height=y.pixels, title=title,
+    )  # fmt: skip
 
 
 def _bandwidths(paper: Paper) -> alt.LayerChart:

@@ -1,6 +1,7 @@
 """The numbers of the chapter on tokens: what language models wait for when they are served, by others' measurements."""
 
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import pandas as pd
@@ -18,10 +19,12 @@ from report.chapters.tokens.timed import (
     NAMES,
     SIZES,
     SPARSE,
+    WIDE,
     bit_pairs,
     decode_attention,
     decoder,
     example,
+    group_pairs,
     halves,
     layer_times,
     of_lengths,
@@ -29,6 +32,7 @@ from report.chapters.tokens.timed import (
     pairs,
     paper_step,
     product_gains,
+    prompt_pairs,
     single,
 )
 from report.facts import Facts, missing, sourced
@@ -62,7 +66,15 @@ class SparsePuzzle(Facts):
     sparse_byte: Value  #: Weights of the mixture that a GPU reads in a step there.
     dense_byte: Value  #: Weights of the dense model that a GPU reads in a step there.
     byte_ratio: Value  #: The mixture's weights read over the dense model's.
-    time_ratio: Value  #: The mixture's time of a token over the dense model's there, the median of lengths.
+    bound_ratio: Value  #: The mixture's least time of a token over the dense model's there, the median of lengths.
+    time_ratio: Value  #: The measured times likewise.
+    few: Value  #: The fewest requests on as many GPUs.
+    few_byte_ratio: Value  #: The mixture's weights read over the dense model's with so few.
+    few_time_ratio: Value  #: The mixture's measured time over the dense model's with so few, the median of lengths.
+    sparse_left: Value  #: Time of a layer of the mixture there beyond its least time and collectives, the median.
+    dense_left: Value  #: Such a time of the dense model.
+    sparse_layers: Value  #: Layers of the mixture.
+    dense_layers: Value  #: Layers of the dense model.
 
 
 class TwoPhases(Facts):
@@ -101,11 +113,14 @@ class FewerBits(Facts):
 
     device: Name  #: The GPUs whose servers have both.
     promised: Value  #: Bytes of the model's weights at 8 bits over those at 4 bits.
+    bound: Value  #: Least time of a token at 8 bits over that at 4 bits, of the median pair.
     first_gpus: Value  #: The fewest GPUs.
     first: Value  #: Time of a token at 8 bits over that at 4 bits on the fewest GPUs.
     last_gpus: Value  #: The most GPUs.
     last: Value  #: Time of a token at 8 bits over that at 4 bits on the most GPUs.
-    tokens: Value  #: Tokens of the small product.
+    rows: Value  #: Inputs of the wide product.
+    columns: Value  #: Its outputs.
+    tokens: Value  #: Tokens of a small batch.
     eight_least: Value  #: The least gain of a small product from 16 to 8 bits, with its GPU.
     eight_most: Value  #: The greatest.
     four_promised: Value  #: Bytes of weights at 16 bits over those at 4 bits with scales.
@@ -119,7 +134,9 @@ class TimedKernels(Facts):
     half_least: Value  #: The fewest tokens at which a GPU reaches half of its peak at 16 bits, with its name.
     half_most: Value  #: The most.
     roof_least: Value  #: The fewest tokens at which the roofline of a datasheet reaches half of the peak at 16 bits.
-    roof_most: Value  #: The most.
+    roof_most: Value  #: The most, with its GPU.
+    four_least: Value  #: The fewest tokens at which a GPU reaches half of its peak at 4 bits, with its name.
+    four_most: Value  #: The most, of the GPUs that reach it.
     large_least: Value  #: The lowest median share of the bandwidth with large caches, with its GPU.
     large_most: Value  #: The highest.
     small_most: Value  #: The highest median share with small caches, with its GPU.
@@ -144,8 +161,14 @@ class ReadExperts(Facts):
 class DividedToken(Facts):
     """The example's token on one GPU and on the largest group, with the fewest requests and long answers."""
 
-    promised: Value  #: The bound on one GPU over that on the group.
-    gained: Value  #: The measured time of a token on one GPU over that on the group.
+    batch: Value  #: The requests.
+    gpus: Value  #: GPUs of the group.
+    bound_alone: Value  #: The least time on one GPU.
+    bound: Value  #: The least time on the group.
+    rest_alone: Value  #: The measured time beyond the least on one GPU.
+    rest: Value  #: The measured time beyond the least on the group.
+    pairs: Value  #: Servers on one GPU and on such a group in settings that are otherwise equal, of any model.
+    left: Value  #: The time beyond the least on the group over that on one GPU, of the median pair.
     weights: Value  #: Least time of the weights on the group.
     product: Value  #: The shortest product that is published for its GPU and format.
     attention: Value  #: The shortest attention of decode that is published for its GPU.
@@ -158,8 +181,14 @@ class OthersPrompts(Facts):
 
     tokens: Value  #: Tokens of prompts that are read for each token of an answer, to a whole number.
     batch: Value  #: The requests: the most that both have.
-    slower: Value  #: The measured time of a token with long prompts over that with long answers.
-    bytes: Value  #: The same ratio by the bytes of weights and caches.
+    added: Value  #: The measured time of a token with long prompts less that with long answers.
+    ttft: Value  #: TTFT of a long prompt with the fewest requests.
+    output: Value  #: Tokens of its answer.
+    alone: Value  #: Time of a token that the prompts take, if each takes this TTFT.
+    pairs: Value  #: Pairs of servers that differ in lengths alone.
+    share: Value  #: Time that long prompts add to a token, over their own time so reckoned: the median pair.
+    share_least: Value  #: The lowest median of the pairs of an engine, with its name.
+    share_most: Value  #: The highest.
 
 
 class TokenParts(Facts):
@@ -229,9 +258,10 @@ def _puzzle(served: Served) -> SparsePuzzle:
     both = pairs(served)
     if both.empty:
         return missing(SparsePuzzle)
-    ratio = both.tpot_s / both.tpot_s_dense
-    there = both[(both.plan_gpus == both.plan_gpus.min()) & (both.batch == both.batch.max())]
-    row: Any = there.iloc[0]
+    both = both.assign(ratio=both.tpot_s / both.tpot_s_dense, bound_ratio=both.bound_s / both.bound_s_dense)
+    fewest = both[both.plan_gpus == both.plan_gpus.min()].sort_values("batch")
+    few, there = (fewest[fewest.batch == fewest.batch.iloc[end]] for end in (0, -1))
+    row, alike = (rows.iloc[0] for rows in (there, few))
     bandwidth = served.bandwidth(row.device)
     sparse, dense = decoder_of(SPARSE, row.weights), decoder_of(DENSE, row.weights_dense)
     assert sparse is not None  # as both rows are explained
@@ -239,10 +269,14 @@ def _puzzle(served: Served) -> SparsePuzzle:
     return SparsePuzzle(
         Name(NAMES[SPARSE]), Name(NAMES[DENSE]), exact(sparse.active_parameters / 1e9, "billion"),
         exact(dense.active_parameters / 1e9, "billion"), Name(short_name(row.device)), Name(ENGINES[row.engine]),
-        count_of(len(both), "settings"), count_of((ratio > 1).sum(), "settings"),
+        count_of(len(both), "settings"), count_of((both.ratio > 1).sum(), "settings"),
         exact(int(row.batch)), exact(int(row.plan_gpus)), exact(row.weights_s * bandwidth, "B"),
         exact(row.weights_s_dense * bandwidth, "B"), exact(row.weights_s / row.weights_s_dense),
-        median_of(there.tpot_s / there.tpot_s_dense, counted="servers"),
+        median_of(there.bound_ratio, counted="servers"), median_of(there.ratio, counted="servers"),
+        exact(int(alike.batch)), exact(alike.weights_s / alike.weights_s_dense),
+        median_of(few.ratio, counted="servers"), median_of(few.rest_s / len(sparse.layers), "s", "servers"),
+        median_of(few.rest_s_dense / len(dense.layers), "s", "servers"), exact(len(sparse.layers)),
+        exact(len(dense.layers)),
     )  # fmt: skip
 
 
@@ -291,7 +325,8 @@ def _bits(served: Served) -> FewerBits:
     medians = [(exact(int(part.plan_gpus.iloc[0])), median_of(part.gain, counted="servers")) for part in ends]
     return FewerBits(
         Name(" and ".join(sorted({short_name(device) for device in both.device}))),
-        exact(eight.weight_byte / four.weight_byte), *medians[0], *medians[1], exact(STEP_TOKENS),
+        exact(eight.weight_byte / four.weight_byte), median_of(both.bound_s / both.bound_s_four, counted="servers"),
+        *medians[0], *medians[1], exact(WIDE["k"]), exact(WIDE["n"]), exact(STEP_TOKENS),
         *extremes(gains.fp8), exact(FORMAT_BITS["bf16"] / FORMAT_BITS[FOUR]), *extremes(gains.fp4),
     )  # fmt: skip
 
@@ -300,14 +335,15 @@ def _kernels(served: Served) -> TimedKernels:
     half, attention = halves(served), decode_attention(served)
     if half.empty or attention.empty:
         return missing(TimedKernels)
-    base = matching(half, precision="bf16").set_index("device").dropna()
+    base, four = (matching(half, precision=each).set_index("device").dropna() for each in ("bf16", "fp4"))
     small, large = (
         matching(attention, size=size).groupby("gpu").bandwidth_share.median() for size in (SIZES[0], SIZES[2])
     )
     fastest = highest(attention, "bandwidth_share")
     is_beyond = fastest.bandwidth_share > 1
     return TimedKernels(
-        *_tokens(base.tokens), *_tokens(base.roof_tokens), *extremes(large, "%"), extremes(small, "%")[1],
+        *_tokens(base.tokens), *_tokens(base.roof_tokens), *_tokens(four.tokens), *extremes(large, "%"),
+        extremes(small, "%")[1],
         exact(fastest.bandwidth_share if is_beyond else None, name=fastest.gpu if is_beyond else ""),
         exact(fastest.cache_byte if is_beyond else None, "B"),
     )  # fmt: skip
@@ -315,7 +351,8 @@ def _kernels(served: Served) -> TimedKernels:
 
 def _tokens(values: "pd.Series[float]") -> tuple[Value, Value]:
     low, high = extremes(values)
-    return exact(low.number and int(low.number), name=low.name), exact(high.number and int(high.number), name=high.name)
+    whole = [each.number and ceil(each.number) for each in (low, high)]
+    return exact(whole[0], name=low.name), exact(whole[1], name=high.name)
 
 
 def _experts(served: Served) -> ReadExperts:
@@ -351,13 +388,16 @@ def _divided(served: Served) -> DividedToken:
     if answers.plan_gpus.nunique() < 2:
         return missing(DividedToken)
     alone, shared = answers.iloc[0], answers.iloc[-1]
+    pairs = group_pairs(served, int(shared.plan_gpus))
     layers = len(decoder(alone).layers)
     product_s = matching(served.products, device=alone.device, weights=alone.weights).latency_s.min()
     attention_s = matching(served.attention, device=alone.device, phase="decode").latency_s.min()
     return DividedToken(
-        exact(alone.bound_s / shared.bound_s), exact(alone.tpot_s / shared.tpot_s), exact(shared.weights_s, "s"),
-        exact(product_s, "s"), exact(attention_s, "s"), exact(layers * (PRODUCTS * product_s + attention_s), "s"),
-        exact(shared.tpot_s, "s"),
+        exact(int(alone.batch)), exact(int(shared.plan_gpus)), exact(alone.bound_s, "s"), exact(shared.bound_s, "s"),
+        exact(alone.tpot_s - alone.bound_s, "s"), exact(shared.tpot_s - shared.bound_s, "s"),
+        count_of(len(pairs), "pairs"), median_of(pairs.beyond / pairs.beyond_alone, "%", "pairs"),
+        exact(shared.weights_s, "s"), exact(product_s, "s"), exact(attention_s, "s"),
+        exact(layers * (PRODUCTS * product_s + attention_s), "s"), exact(shared.tpot_s, "s"),
     )  # fmt: skip
 
 
@@ -367,10 +407,14 @@ def _prompts(served: Served) -> OthersPrompts:
     if common.empty or prompts.equals(answers):
         return missing(OthersPrompts)
     read, answered = (rows.loc[[common.max()]].iloc[0] for rows in (prompts, answers))
-    bytes_of = [row.weights_s + row.cache_s for row in (read, answered)]
+    alone_s = prompts.ttft_s.iloc[0]  # with the fewest requests
+    pairs = prompt_pairs(served)
+    shares = pairs.added_s / pairs.prompts_s
     return OthersPrompts(
         exact(round(read.input_tokens / read.output_tokens)), exact(int(common.max())),
-        exact(read.tpot_s / answered.tpot_s), exact(bytes_of[0] / bytes_of[1]),
+        exact(read.tpot_s - answered.tpot_s, "s"), exact(alone_s, "s"), exact(int(read.output_tokens)),
+        exact(common.max() * alone_s / read.output_tokens, "s"), count_of(len(pairs), "pairs"),
+        median_of(shares, "%", "pairs"), *extremes(shares.groupby(pairs.engine.map(ENGINES)).median(), "%"),
     )  # fmt: skip
 
 

@@ -22,10 +22,10 @@ from report.paper.chips import brief_name, short_name
 from report.paper.frames import each, quantiles
 from report.paper.served import PARTS, explained, work_of
 
-PART_COLORS = {
-    "weights": theme.BLUE, "cache": theme.SKY, "products": theme.VERMILION, "communication": theme.GREEN,
-    "the rest": theme.GREY,
-}  # fmt: skip
+PART_NAMES = dict(zip((*PARTS, "rest"), ("weights", "caches", "FLOP beyond", "collectives", "the rest"), strict=True))
+PART_COLORS = dict(
+    zip(PART_NAMES.values(), (theme.BLUE, theme.SKY, theme.VERMILION, theme.GREEN, theme.GREY), strict=True)
+)
 PRECISION_COLORS = {"bf16": theme.BLUE, "fp8": theme.ORANGE, "fp4": theme.VERMILION}
 SIZE_COLORS = dict(zip(timed.SIZES, (theme.GREY, theme.PURPLE, theme.GREEN), strict=True))
 PHASE_COLORS = {"decode": theme.BLUE, "prefill": theme.VERMILION}
@@ -41,24 +41,26 @@ def roofline(paper: Paper) -> alt.ConcatChart:
     drawn = DrawnRoof.of(Roofline(paper.served.peak(device, "fp8"), paper.served.bandwidth(device)))
     read = prompts.iloc[0]
     calls = [
-        ("decode", f"{row.batch:.0f} requests", row.tpot_s, work_of(row, is_prompt=False)) for row in each(answers)
+        ("decode", f"decode, {row.batch:.0f} requests", row.tpot_s, work_of(row, is_prompt=False))
+        for row in each(answers)
     ]
-    calls.append(("prefill", f"{read.input_tokens:,.0f} tokens", read.ttft_s, work_of(read, is_prompt=True)))
+    calls.append(("prefill", f"prefill, {read.input_tokens:,.0f} tokens", read.ttft_s, work_of(read, is_prompt=True)))
     rows = pd.DataFrame(
         [
             (phase, label, work.flop / (work.weight_byte + work.cache_byte), work.flop / seconds)
             for phase, label, seconds, work in calls
         ],
-        columns=["phase", "label", "intensity", "flop_per_s"],
+        columns=["phase", "name", "intensity", "flop_per_s"],
     )
-    rows["name"] = rows.phase + ", " + rows.label
     width = theme.plot_width(2, unit="FLOP/s")
-    plane = Plane.over([drawn], width, 170, rows.intensity, rows.flop_per_s)
-    shapes = theme.shapes(PHASE_COLORS)
-    looks: dict[str, Any] = {"color": by_color("phase", PHASE_COLORS), "shape": by_shape("phase", shapes)}
+    plane = Plane.over([drawn], width, 170, [*rows.intensity, rows.intensity.min() / 2], rows.flop_per_s)
+    looks: dict[str, Any] = {
+        "color": by_color("phase", PHASE_COLORS, legend=None),
+        "shape": by_shape("phase", theme.shapes(PHASE_COLORS), legend=None),
+    }
     marks = plane.place(alt.Chart(rows).mark_point().encode(**looks), "intensity", "flop_per_s")
     ends = rows.iloc[[-2, -1]]  # the most requests, and the prompt
-    named = plane.names(ends, "label", "intensity", "flop_per_s", 45)
+    named = plane.names(ends, "name", "intensity", "flop_per_s", 45)
     title = f"{timed.NAMES[timed.EXAMPLE]} on a {short_name(device)}"
     panel = plane.chart(marks, *named, title=title)
     description = "; ".join(f"{row.name} {si(row.flop_per_s, 'FLOP/s')}" for row in each(rows))
@@ -108,12 +110,11 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     halves = LogAxis.around(values, pixels=width, title="tokens for half of the peak")
     shown = LinearAxis.around([1, *shares.high], pixels=width, format="%", title="share of the bandwidth")
     beside = Categories.steps(map(brief_name, order), steps, shown=False)
-    marked = half.dropna(subset="tokens")
     tooltip = [
         ("gpu", "GPU", ""), ("precision", "precision", ""), ("tokens", "tokens", "d"),
         ("roof_tokens", "by the roofline", "d"), ("share", "best share of the peak", ".0%"),
     ]  # fmt: skip
-    left = _rows(marked, "gpu", "tokens", halves, y, "precision", PRECISION_COLORS, tooltip, "roof_tokens")
+    left = _rows(half, "gpu", "tokens", halves, y, "precision", PRECISION_COLORS, tooltip, "roof_tokens")
     tooltip = [
         ("gpu", "GPU", ""), ("size", "keys and values", ""), ("median", "median", ".0%"),
         ("low", "a tenth has less", ".0%"), ("high", "a tenth has more", ".0%"),
@@ -122,7 +123,11 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     medians = "; ".join(f"{row.gpu} {row.median:.0%}" for row in each(shares[shares["size"] == timed.SIZES[2]]))
     description = f"Share of the bandwidth in decode attention with large caches: {medians}."
     own = alt.Resolve(scale=alt.LegendResolveMap(yOffset="independent"))
-    return alt.concat(left, right, resolve=own, name="tokens-kernels", description=description)
+    titled = (
+        left.properties(title="wide products, by precision"),
+        right.properties(title="attention, by keys and values"),
+    )
+    return alt.concat(*titled, resolve=own, name="tokens-kernels", description=description)
 
 
 def _rows(
@@ -141,7 +146,8 @@ def _rows(
         layers.append(marks.encode(x(tick), y(name), yOffset=offset, **looks))
     forms = ("circle", "square", "diamond") if tick else ("triangle-up", "cross", "triangle-down")
     looks["shape"] = by_shape(series, dict(zip(palette, forms, strict=True)))
-    layers.append(tips(base.mark_point(size=40).encode(x(value), y(name), yOffset=offset, **looks), *tooltip))
+    known = alt.Chart(rows.dropna(subset=value))
+    layers.append(tips(known.mark_point(size=40).encode(x(value), y(name), yOffset=offset, **looks), *tooltip))
     return alt.layer(*layers, width=x.pixels, height=y.pixels)
 
 
@@ -178,9 +184,9 @@ def apart(paper: Paper) -> alt.ConcatChart:
         batch = groups.idxmax() if has_long_answers else groups.index[groups > 1].max()
         said = "long answers" if has_long_answers else "long prompts"
         block = rows[rows.batch == batch].sort_values("plan_gpus")
-        blocks.append(block.assign(label=[f"{batch:.0f} {said}, {_gpus(gpus)}" for gpus in block.plan_gpus]))
+        blocks.append(block.assign(label=[f"{said}, {batch:.0f} at once, {_gpus(gpus)}" for gpus in block.plan_gpus]))
     rows = pd.concat(blocks, ignore_index=True)
-    columns = {f"{part}_s": part for part in PARTS} | {"rest_s": "the rest"}
+    columns = {f"{part}_s": name for part, name in PART_NAMES.items()}
     parts = rows[["label", *columns]].rename(columns=columns)
     parts = parts.melt("label", list(PART_COLORS), "part", "seconds", ignore_index=False).sort_index(kind="stable")
     every = explained(served)

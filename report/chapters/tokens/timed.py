@@ -29,6 +29,10 @@ COUNT, ACTIVE = 128, 8  # the experts of a layer of the mixture, and those of a 
 LAYER = {"weights": "fp8_block", "experts": COUNT, "top_k": ACTIVE, "hidden": 4096, "inner": 1536, "matrices": 3}
 WHOLE = {"tensor_parallel": 1, "expert_parallel": 1}
 
+MODEL = ["model", "weights", "device", "engine", "software"]
+PLAN = ["tensor_parallel", "expert_parallel", "data_parallel", "pipeline_parallel"]
+FEW = 4  # requests, with which a prompt hardly waits for others
+UNLIKE = 4  # times the tokens of a prompt for each of the answer
 SETTING = ["device", "engine", "software", "plan_gpus", "batch", "input_tokens", "output_tokens"]
 
 
@@ -107,21 +111,26 @@ def product_gains(served: Served, tokens: int) -> pd.DataFrame:
 def halves(served: Served) -> pd.DataFrame:
     """Return by ``device`` and ``precision`` the fewest tokens with half of the peak in a wide product.
 
-    ``tokens`` is NaN if none reaches it, ``roof_tokens`` is by the datasheet's roofline, ``share`` the best of all.
+    ``tokens`` is the least size that was timed with it, NaN if none reaches it; ``share`` is the best of all sizes.
+    ``roof_tokens`` is by the datasheet's roofline, of any size.
     """
     found = []
     for (device, precision), rows in wide_products(served).dropna(subset="peak_share").groupby(["device", "precision"]):
-        bound = _bound_share(rows, served.bandwidth(str(device)), served.peak(str(device), str(precision)))
-        reached = rows.m[rows.peak_share >= HALF].min()
-        ends = (reached, rows.m[bound >= HALF].min(), rows.peak_share.max())
+        ridge = served.peak(str(device), str(precision)) / served.bandwidth(str(device))
+        ends = (rows.m[rows.peak_share >= HALF].min(), _roof_tokens(rows, ridge), rows.peak_share.max())
         found.append((short_name(str(device)), precision, *map(float, ends)))
     return pd.DataFrame(found, columns=["device", "precision", "tokens", "roof_tokens", "share"])
 
 
-def _bound_share(rows: pd.DataFrame, byte_per_s: float, flop_per_s: float) -> "pd.Series[float]":
-    """Return the share of the peak that the datasheet's roofline allows."""
-    share: pd.Series[float] = rows.flop / rows.byte * byte_per_s / flop_per_s
-    return share.clip(upper=1)
+def _roof_tokens(rows: pd.DataFrame, ridge: float) -> float:
+    """Return the tokens of a product with half of the ridge's intensity (FLOP/B), NaN if none has it.
+
+    With ``m`` tokens it moves its weights and ``m`` times a token's inputs and results.
+    """
+    flop = 2 * WIDE["n"] * WIDE["k"]
+    byte, weight_byte = np.polyfit(rows.m.astype(float), rows.byte, 1) if len(rows) > 1 else (np.nan, np.nan)
+    beyond = flop - HALF * ridge * byte  # a token's FLOP less those of its bytes
+    return HALF * ridge * weight_byte / beyond if beyond > 0 else np.nan
 
 
 def decode_attention(served: Served) -> pd.DataFrame:
@@ -136,6 +145,39 @@ def layer_times(served: Served) -> "pd.Series[float]":
     """Return the times of the mixture's experts of a layer on one GPU: the fastest kernel's by device and tokens."""
     setting: Mapping[str, Any] = LAYER | WHOLE
     return matching(served.experts, **setting).groupby(["device", "tokens"]).latency_s.min()
+
+
+def group_pairs(served: Served, gpus: int) -> pd.DataFrame:
+    """Return servers on so many GPUs beside those on one, in settings that are otherwise equal.
+
+    ``beyond`` is the measured time of a token beyond the least, and ``beyond_alone`` that on one GPU.
+    """
+    rows = explained(served)
+    rows = rows.assign(beyond=rows.tpot_s - rows.bound_s)
+    shared, alone = (matching(rows, plan_gpus=count) for count in (gpus, 1))
+    keys = [*MODEL, "batch", "input_tokens", "output_tokens"]
+    return shared.merge(alone, on=keys, suffixes=("", "_alone"))
+
+
+@cache
+def prompt_pairs(served: Served) -> pd.DataFrame:
+    """Return servers with long prompts beside those with long answers, in settings that are otherwise equal.
+
+    ``added_s`` is by how much longer a token takes them, ``prompts_s`` the part of it that prompts would take if each
+    took the TTFT with few requests (at most ``FEW``).
+    """
+    rows = explained(served).sort_values("batch").fillna(dict.fromkeys(PLAN, 1))
+    lengths = ["input_tokens", "output_tokens"]
+    groups = rows.groupby([*MODEL, *PLAN, *lengths])
+    alone_s = groups.ttft_s.transform("first").where(groups.batch.transform("first") <= FEW)
+    rows = rows.assign(
+        prompts_s=rows.batch * alone_s / rows.output_tokens, ratio=rows.input_tokens / rows.output_tokens
+    )
+    rows = rows.dropna(subset="prompts_s").sort_values("ratio", kind="stable")
+    ends = rows.groupby([*MODEL, *PLAN, "batch"])[["ratio", "tpot_s", "prompts_s"]].agg(["first", "last"])
+    found = pd.DataFrame({column: ends[column, "last"] - ends[column, "first"] for column in ("tpot_s", "prompts_s")})
+    found = found.rename(columns={"tpot_s": "added_s"})
+    return found[ends["ratio", "last"] >= UNLIKE * ends["ratio", "first"]].reset_index()
 
 
 def operator_rows(served: Served) -> pd.DataFrame:
