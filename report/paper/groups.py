@@ -29,7 +29,7 @@ STEP_COLUMNS = [
 def collectives(rows: Sequence[Any]) -> pd.DataFrame:
     """Return each collective with its time (s) and ``bus_byte_per_s``, the bus bandwidth as nccl-tests defines it."""
     found = []
-    for cell, rounds in group_rows(rows, CollectiveCell.of).items():
+    for cell, rounds in sorted(group_rows(rows, CollectiveCell.of).items()):
         time = summarise_rounds(rounds)
         if time.latency_s is not None:
             bus = bus_byte_per_s(cell.collective, cell.processes, cell.message_byte, time.latency_s)
@@ -44,7 +44,7 @@ def data_parallel_steps(rows: Sequence[Any]) -> pd.DataFrame:
     """
     found = []
     by_step = group_rows(rows, lambda row: tuple(getattr(row, name) for name in STEP))
-    for step, rounds in by_step.items():
+    for step, rounds in sorted(by_step.items()):
         both = [
             undisturbed([row for row in rounds if row.communication == how]) for how in (OVERLAPPED, NO_COMMUNICATION)
         ]

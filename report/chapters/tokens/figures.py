@@ -28,7 +28,7 @@ PART_COLORS = dict(
 )
 PRECISION_COLORS = {"bf16": theme.BLUE, "fp8": theme.ORANGE, "fp4": theme.VERMILION}
 SIZE_COLORS = dict(zip(timed.SIZES, (theme.GREY, theme.PURPLE, theme.GREEN), strict=True))
-PHASE_COLORS = {"decode": theme.BLUE, "prefill": theme.VERMILION}
+PHASE_LOOKS = (theme.BLUE, "circle"), (theme.VERMILION, "square")  # of decode and prefill
 LENGTH_COLORS = theme.GREEN, theme.PURPLE  # of long answers, and of long prompts
 
 
@@ -54,15 +54,14 @@ def roofline(paper: Paper) -> alt.ConcatChart:
     )
     width = theme.plot_width(2, unit="FLOP/s")
     plane = Plane.over([drawn], width, 170, [*rows.intensity, rows.intensity.min() / 2], rows.flop_per_s)
-    looks: dict[str, Any] = {
-        "color": by_color("phase", PHASE_COLORS, legend=None),
-        "shape": by_shape("phase", theme.shapes(PHASE_COLORS), legend=None),
-    }
-    marks = plane.place(alt.Chart(rows).mark_point().encode(**looks), "intensity", "flop_per_s")
+    marks = [
+        plane.place(alt.Chart(part).mark_point(color=color, shape=shape), "intensity", "flop_per_s")
+        for (_, part), (color, shape) in zip(rows.groupby("phase"), PHASE_LOOKS, strict=True)
+    ]
     ends = rows.iloc[[-2, -1]]  # the most requests, and the prompt
     named = plane.names(ends, "name", "intensity", "flop_per_s", 45)
     title = f"{timed.NAMES[timed.EXAMPLE]} on a {short_name(device)}"
-    panel = plane.chart(marks, *named, title=title)
+    panel = plane.chart(*marks, *named, title=title)
     description = "; ".join(f"{row.name} {si(row.flop_per_s, 'FLOP/s')}" for row in each(rows))
     panels = [panel, _against_requests(answers, prompts, width)]
     return alt.concat(*panels, name="tokens-roofline", description=f"{title}: {description}.")
