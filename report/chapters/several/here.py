@@ -44,7 +44,7 @@ def reductions(machine: Machine) -> pd.DataFrame:
 
 
 def _within_cores(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[[OVERSUBSCRIBED not in flags for flags in rows["flags"]]]
+    return rows[~rows["flags"].map(lambda flags: OVERSUBSCRIBED in flags).astype(bool)]
 
 
 def of(paper: Paper) -> MeasuredGroup:

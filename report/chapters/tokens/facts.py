@@ -335,7 +335,7 @@ def _kernels(served: Served) -> TimedKernels:
     half, attention = halves(served), decode_attention(served)
     if half.empty or attention.empty:
         return missing(TimedKernels)
-    base, four = (matching(half, precision=each).set_index("device").dropna() for each in ("bf16", "fp4"))
+    base, four = (matching(half, precision=each).set_index("device") for each in ("bf16", "fp4"))
     small, large = (
         matching(attention, size=size).groupby("gpu").bandwidth_share.median() for size in (SIZES[0], SIZES[2])
     )
@@ -350,7 +350,7 @@ def _kernels(served: Served) -> TimedKernels:
 
 
 def _tokens(values: "pd.Series[float]") -> tuple[Value, Value]:
-    low, high = extremes(values)
+    low, high = extremes(values.dropna())
     whole = [each.number and ceil(each.number) for each in (low, high)]
     return exact(whole[0], name=low.name), exact(whole[1], name=high.name)
 

@@ -3,15 +3,12 @@
 from dataclasses import replace
 
 import pandas as pd
-from helpers.rows import collective as collective_row
-from helpers.rows import data_parallel_step
 from helpers.world import cells_of, nothing, world, wrong
 
 from measure.cache.traces import StoredTrace
 from measure.domain.trace_records import TraceCollective, TraceDevice
 from report import facts
 from report.chapters.several import figures, tables
-from report.paper import groups
 
 FAST, SLOW = "NVIDIA H100 SXM", "Bead 2"
 
@@ -101,39 +98,21 @@ def test_ranks_wait_for_the_last_one():
     assert wrong("several", replace(world(), traces=(trace,)), expected) == {}
 
 
-def paper_of_groups():
+def test_groups_measured_here():
     """Two processes sum 4 kB in 1 ms, 4 MB in 2 ms and 64 MB in 20 ms; four, on two cores, 4 kB in 9 ms.
 
-    A step takes two 1.2 and 2.4 s with the exchange, and 1.0 and 2.0 s without it.
+    Of two each sends as much as the array has: 4 MB/s, 2 GB/s and 3.2 GB/s, and 4 MB of gradients in 1.25 ms. A step
+    takes 60 and 120 ms with the exchange, 50 and 100 ms without it.
     """
-    times = {(2, 4_000): 1e-3, (2, 4_000_000): 2e-3, (2, 64_000_000): 20e-3, (4, 4_000): 9e-3}
-    found = [
-        collective_row(size, round_, latency_s=time_s, processes=processes, flags="oversubscribed" * (processes > 2))
-        for (processes, size), time_s in times.items() for round_ in (0, 1)
-    ]  # fmt: skip
-    steps = [
-        data_parallel_step("net", how, round_, (1 + round_) * time_s, gradient_byte=40_000_000, flags="")
-        for how, time_s in (("overlapped", 1.2), ("none", 1.0)) for round_ in (0, 1)
-    ]  # fmt: skip
-    machine = replace(
-        world().machines[0],
-        collectives=groups.collectives(found),
-        data_parallel_steps=groups.data_parallel_steps(steps),
-    )
-    return replace(world(), machines=(world().machines[1], machine))
-
-
-def test_groups_measured_here():
-    """Of two processes each sends as much as the array has: 4 MB/s, 2 GB/s and 3.2 GB/s. 40 MB take 12.5 ms."""
     expected = {
         "here.backend": "gloo", "here.processes": 2, "here.short_byte": 4_000, "here.short": 1e-3, "here.bus": 3.2e9,
-        "here.long_byte": 4_000_000, "here.network": "net", "here.gradients": 40_000_000, "here.sent": 0.0125,
-        "here.step": 1.8, "here.ratio": 1.2,
+        "here.long_byte": 4_000_000, "here.network": "lean", "here.gradients": 4_000_000, "here.sent": 0.00125,
+        "here.step": 0.09, "here.ratio": 1.2,
     }  # fmt: skip
-    assert wrong("several", paper_of_groups(), expected) == {}
-    (cells,) = cells_of(tables.steps.__wrapped__(paper_of_groups())).values()
-    assert cells == ["net", "1", "fp32", "2 (gloo)", "40.0 MB", "1.80 s", "1.50 s", "1.20"]
-    chart = figures.measured.__wrapped__(paper_of_groups())
+    assert wrong("several", world(), expected) == {}
+    (cells,) = cells_of(tables.steps.__wrapped__(world())).values()
+    assert cells == ["lean", "8", "fp32", "2 (gloo)", "4.00 MB", "90.0 ms", "75.0 ms", "1.20"]
+    chart = figures.measured.__wrapped__(world())
     assert "2 processes 3.20\xa0GB/s; 4 processes" in chart.to_dict()["description"]
 
 

@@ -139,6 +139,15 @@ def test_kernels_reach_a_share_of_the_roof():
     assert wrong("tokens", world(), expected) == {}
 
 
+def test_products_at_4_bits_reach_half_of_their_peak():
+    """Of 16 tokens both have half, and only one size was timed."""
+    rows = world().served.products
+    is_four = (rows.precision == "fp4").to_numpy()
+    served = replace(world().served, products=rows.assign(peak_share=rows.peak_share.mask(is_four, 0.5)))
+    expected = {"kernels.four_least": 16, "kernels.four_most": 16}
+    assert wrong("tokens", replace(world(), served=served), expected) == {}
+
+
 def test_a_served_token_taken_apart():
     """22 servers have a bound that holds. The shortest kernels take 5 and 100 us."""
     alone = (BYTE + 2 * 2502 * CACHE) / 800e9
@@ -186,9 +195,9 @@ def test_without_servers_the_chapter_is_not_printed():
 
 def test_figures_show_what_the_text_says():
     paper = world()
-    rows = rows_of(figures.roofline.__wrapped__(paper), "phase", "flop_per_s")
+    rows = rows_of(figures.roofline.__wrapped__(paper), "name", "flop_per_s")
     token = 2 * 80 * LAYER + 2 * HEAD + 4 * 64 * 128 * 80 * 2501
-    assert any(phase == "decode" and isclose(rate, 2 * token / 0.12, rel_tol=1e-5) for phase, rate in rows)
+    assert any(name == "decode, 2 requests" and isclose(rate, 2 * token / 0.12, rel_tol=1e-5) for name, rate in rows)
     shares = rows_of(figures.apart.__wrapped__(paper), "part", "seconds", "label")
     assert isclose(
         sum(seconds for _, seconds, label in shares if label == "long answers, 2 at once, 8 GPUs"), 0.03, rel_tol=1e-5
