@@ -15,14 +15,10 @@ MACHINE, PROCESSES = "intel-xeon-processor-2c-decf", 2
 REQUESTS, WIDTH = 16, 8192  # of the second problem
 
 
-def exact(number: float) -> Found:
-    return Found(float(number))
-
-
 def facts(data: Path) -> dict[str, Found]:
     chips = read_chips(data)
     found = links(data, chips) | data_parallel(data, chips) | split(data) | groups(data) | ranks(data)
-    found |= {"problems.array": exact(REQUESTS * WIDTH * 2), "problems.width": exact(WIDTH)}
+    found |= {"problems.array": Found(REQUESTS * WIDTH * 2), "problems.width": Found(WIDTH)}
     return {f"several.{key}": value for key, value in found.items()}
 
 
@@ -34,11 +30,10 @@ def links(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     best = times.groupby("device").sent.max()
     half = times[times.sent >= times.device.map(best) / 2].groupby("device").message_byte.min()
     share = best / chips.groupby("chip").link_byte_per_s.max().reindex(best.index)
-    shortest = times.groupby("device").latency_s.min()
     ends = {"fastest": best.max(), "slowest": best.min()}
-    for name, values in (("share", share), ("half", half), ("short", shortest)):
+    for name, values in (("share", share), ("half", half), ("short", times.groupby("device").latency_s.min())):
         ends |= {f"{name}_least": values.min(), f"{name}_most": values.max()}
-    return {f"links.{name}": exact(value) for name, value in ends.items()}
+    return {f"links.{name}": Found(value) for name, value in ends.items()}
 
 
 def data_parallel(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
@@ -53,7 +48,7 @@ def data_parallel(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
         "node_tokens": round(far), "node_gpus": BATCH // far,
         "images": round(SENT_BYTE * row.parameter_count / link / image_s),
     }  # fmt: skip
-    return {f"data.{name}": exact(value) for name, value in numbers.items()}
+    return {f"data.{name}": Found(value) for name, value in numbers.items()}
 
 
 def split(data: Path) -> dict[str, Found]:
@@ -62,29 +57,25 @@ def split(data: Path) -> dict[str, Found]:
     rows = rows[(rows.device == "NVIDIA GeForce RTX 4090") & (rows.tokens == rows.tokens.min())].sort_values("gpus")
     rates = rows.tokens_per_s.to_list()
     numbers = {"few_rate": rates[0], "some_rate": rates[1], "many_rate": rates[-1], "speed": rates[-1] / rates[0]}
-    return {f"split.{name}": exact(value) for name, value in numbers.items()}
+    return {f"split.{name}": Found(value) for name, value in numbers.items()}
 
 
 def groups(data: Path) -> dict[str, Found]:
     """Two processes: each sends what the array has. A step is compared with that without its exchange in each round."""
     machine = data / "machines" / MACHINE
-    rows = pd.read_csv(machine / "collectives.csv")
+    rows, steps = (pd.read_csv(machine / f"{name}.csv") for name in ("collectives", "data_parallel_steps"))
     rows = rows[(rows.collective == "all_reduce") & (rows.processes == PROCESSES)]
     times = of_cells(rows, ["message_byte"], "latency_s")
-    fastest = (times.message_byte / times.number).idxmax()
-    short, best = times.iloc[0], times.loc[fastest]
-    steps = pd.read_csv(machine / "data_parallel_steps.csv")
+    short, best = times.iloc[0], times.loc[(times.message_byte / times.number).idxmax()]
     steps = steps[(steps.model == "resnet18") & (steps.processes == PROCESSES)]
-    (byte,) = steps.gradient_byte.unique()
     both = steps.pivot(index="round", columns="communication", values="latency_s")
-    numbers = {
-        "short_byte": exact(short.message_byte), "short": Found(short.number, short.low, short.high),
-        "long_byte": exact(times.message_byte[times.number >= 2 * short.number].min()),
-        "bus": exact(best.message_byte / best.number), "gradients": exact(byte),
-        "sent": exact(byte / best.message_byte * best.number), "step": of_rounds([[each] for each in both.overlapped]),
-        "ratio": of_rounds([[each] for each in both.overlapped / both.none]),
+    return {
+        "here.short": Found(short.number, short.low, short.high), "here.bus": Found(best.message_byte / best.number),
+        "here.long_byte": Found(times.message_byte[times.number >= 2 * short.number].min()),
+        "here.sent": Found(steps.gradient_byte.iloc[0] / best.message_byte * best.number),
+        "here.step": of_rounds([[each] for each in both.overlapped]),
+        "here.ratio": of_rounds([[each] for each in both.overlapped / both.none]),
     }  # fmt: skip
-    return {f"here.{name}": value for name, value in numbers.items()}
 
 
 def ranks(data: Path) -> dict[str, Found]:
@@ -94,8 +85,6 @@ def ranks(data: Path) -> dict[str, Found]:
     shortest = rows.groupby(["step", "operator", "ranks", "group", "number"], dropna=False).time_s.transform("min")
     waits = (rows.time_s - shortest).groupby(rows["rank"]).sum()
     transfers = shortest.groupby(rows["rank"]).sum()
-    numbers = {
-        "transfer": transfers.mean(), "share": waits.sum() / (waits.sum() + transfers.sum()), "least": waits.min(),
-        "most": waits.max(),
-    }  # fmt: skip
-    return {f"ranks.{name}": exact(value) for name, value in numbers.items()}
+    share = waits.sum() / (waits.sum() + transfers.sum())
+    numbers = {"transfer": transfers.mean(), "share": share, "least": waits.min(), "most": waits.max()}
+    return {f"ranks.{name}": Found(value) for name, value in numbers.items()}

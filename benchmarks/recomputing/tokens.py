@@ -133,14 +133,12 @@ def served(data: Path, llama: Llama, servers: pd.DataFrame) -> dict[str, Found]:
     long, short_ = (rows[rows.batch == common].iloc[0] for rows in (read, alone))
     bound = (llama.read_byte + few.batch * request) / few.bandwidth
     found |= {
-        "parts.divided.bound_alone": Found(bound), "parts.divided.bound": Found(bound / BOARD),
-        "parts.divided.rest_alone": Found(few.tpot_s - bound),
+        "parts.divided.bound_alone": Found(bound), "parts.divided.rest_alone": Found(few.tpot_s - bound),
         "parts.divided.rest": Found(shared.tpot_s - bound / BOARD), "parts.divided.measured": Found(shared.tpot_s),
         "parts.divided.product": Found(shortest), "parts.divided.attention": Found(decoding),
         "parts.divided.floor": Found(llama.layers * (4 * shortest + decoding)),
         "parts.divided.weights": Found(llama.read_byte / BOARD / few.bandwidth),
-        "parts.prompts.batch": Found(int(common)), "parts.prompts.added": Found(long.tpot_s - short_.tpot_s),
-        "parts.prompts.ttft": Found(first.ttft_s),
+        "parts.prompts.added": Found(long.tpot_s - short_.tpot_s),
         "parts.prompts.alone": Found(common * first.ttft_s / long.output_tokens),
     }  # fmt: skip
     even = eight[np.abs(np.log(length)) == np.abs(np.log(length)).min()]
@@ -167,10 +165,10 @@ def kernels(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     bandwidth = base.device.map(bf16.bandwidth_byte_per_s.max())
     flop = 2.0 * base.m * 16384 * 4096
     tokens = base[flop / base.latency_s / peak >= 0.5].groupby("device").m.min()
-    found |= {"kernels.half_least": Found(int(tokens.min())), "kernels.half_most": Found(int(tokens.max()))}
     half = peak / bandwidth / 2  # FLOP/B; with m tokens a product has m n k / (n k + m (n + k))
     whole = np.ceil(half * 16384 * 4096 / (16384 * 4096 - half * (16384 + 4096)))
-    found |= {"kernels.roof_least": Found(int(whole.min())), "kernels.roof_most": Found(int(whole.max()))}
+    for name, of in (("half", tokens), ("roof", whole)):
+        found |= {f"kernels.{name}_least": Found(int(of.min())), f"kernels.{name}_most": Found(int(of.max()))}
     calls = read_kernels(data, "attention")
     calls = calls[(calls.phase == "decode") & calls.window.isna()]
     numbers = calls.batch * calls.kv_heads * (calls.head_size + calls.value_size) * (calls.cached_tokens + 1.0)
