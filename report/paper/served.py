@@ -28,7 +28,7 @@ from measure.serving.plan import Plan, check_plan, memories
 from measure.serving.served import served_decoder
 from measure.serving.step import Operation
 from report.paper import curated
-from report.paper.frames import compact, each
+from report.paper.frames import compact, each, matching
 
 BYTE = 8  # bits
 
@@ -268,6 +268,27 @@ def explained(served: Served) -> pd.DataFrame:
     """Return the servers whose bound is known and below the measured time."""
     rows = taken_apart(served)
     return rows[(rows.left_out == "") & ~rows.is_beaten].astype({"batch": float})
+
+
+SERVER = ["source", "export", "model", "weights", "device", "engine", "software"]
+PLAN = ["tensor_parallel", "expert_parallel", "data_parallel", "pipeline_parallel"]
+REQUEST = ["batch", "input_tokens", "output_tokens"]
+"""What is the same in one table of one engine; how it is divided among GPUs; what it is asked for."""
+
+
+@cache
+def settings(served: Served) -> pd.DataFrame:
+    """Return the median of the explained servers of one table in each setting."""
+    rows = explained(served).fillna(dict.fromkeys(PLAN, 1))
+    times = ["tpot_s", "ttft_s", "bound_s", "cache_s", "communication_s"]
+    return rows.groupby([*SERVER, *PLAN, "plan_gpus", *REQUEST], as_index=False, dropna=False)[times].median()
+
+
+def of_groups(served: Served, few: int, many: int) -> pd.DataFrame:
+    """Return settings on ``many`` GPUs beside those on a ``few``, which else are equal; these end in ``_few``."""
+    rows = settings(served)
+    both = (matching(rows, plan_gpus=gpus) for gpus in (many, few))
+    return next(both).merge(next(both), on=[*SERVER, *REQUEST], suffixes=("", "_few"))
 
 
 COLUMNS = [*(f"{part}_s" for part in PARTS), "plan_gpus", "left_out"]

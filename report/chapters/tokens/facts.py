@@ -14,7 +14,6 @@ from report.chapters.tokens.timed import (
     COUNT,
     DENSE,
     ENGINES,
-    EXAMPLE,
     FOUR,
     NAMES,
     SIZES,
@@ -24,7 +23,6 @@ from report.chapters.tokens.timed import (
     decode_attention,
     decoder,
     example,
-    group_pairs,
     halves,
     layer_times,
     of_lengths,
@@ -39,7 +37,7 @@ from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import short_name
 from report.paper.frames import each, highest, matching
-from report.paper.served import Served, decoder_of, explained, taken_apart, work_of
+from report.paper.served import Served, decoder_of, explained, of_groups, taken_apart, work_of
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 SERVERS, KERNELS = "published/servers.csv", "published/kernels/*.csv"
@@ -47,7 +45,6 @@ SERVERS, KERNELS = "published/servers.csv", "published/kernels/*.csv"
 STEP_TOKENS = 16  # of the small product
 MANY = 64  # tokens of a large batch
 PRODUCTS = 4  # of a layer of the example: queries, keys and values; output; two of its perceptron
-GROUP = 8  # GPUs that share a board
 
 
 class SparsePuzzle(Facts):
@@ -71,8 +68,9 @@ class SparsePuzzle(Facts):
     few: Value  #: The fewest requests on as many GPUs.
     few_byte_ratio: Value  #: The mixture's weights read over the dense model's with so few.
     few_time_ratio: Value  #: The mixture's measured time over the dense model's with so few, the median of lengths.
-    sparse_left: Value  #: Time of a layer of the mixture there beyond its least time and collectives, the median.
-    dense_left: Value  #: Such a time of the dense model.
+    many_gpus: Value  #: The most GPUs.
+    first: Value  #: Of the mixture's additional time, the additional least time: the median setting on the fewest GPUs.
+    last: Value  #: That on the most GPUs.
     sparse_layers: Value  #: Layers of the mixture.
     dense_layers: Value  #: Layers of the dense model.
 
@@ -112,7 +110,7 @@ class FewerBits(Facts):
     """Weights of 8 and 4 bits: what their bytes promise, and what was measured."""
 
     device: Name  #: The GPUs whose servers have both.
-    promised: Value  #: Bytes of the model's weights at 8 bits over those at 4 bits.
+    promised: Value  #: Bytes of weights that a step reads at 8 bits over those at 4 bits.
     bound: Value  #: Least time of a token at 8 bits over that at 4 bits, of the median pair.
     first_gpus: Value  #: The fewest GPUs.
     first: Value  #: Time of a token at 8 bits over that at 4 bits on the fewest GPUs.
@@ -133,13 +131,17 @@ class TimedKernels(Facts):
 
     half_least: Value  #: The fewest tokens at which a GPU reaches half of its peak at 16 bits, with its name.
     half_most: Value  #: The most.
+    half_gpus: Value  #: The GPUs that need so many.
     roof_least: Value  #: The fewest tokens at which the roofline of a datasheet reaches half of the peak at 16 bits.
     roof_most: Value  #: The most, with its GPU.
     four_least: Value  #: The fewest tokens at which a GPU reaches half of its peak at 4 bits, with its name.
     four_most: Value  #: The most, of the GPUs that reach it.
+    four_gpus: Value  #: The GPUs that need so many.
+    four_never: Name  #: The GPUs that reach it with no size.
     large_least: Value  #: The lowest median share of the bandwidth with large caches, with its GPU.
     large_most: Value  #: The highest.
-    small_most: Value  #: The highest median share with small caches, with its GPU.
+    small_least: Value  #: The lowest median share with small caches, with its GPU.
+    small_most: Value  #: The highest.
     beyond: Value  #: The greatest share of the bandwidth, if above one, with its GPU.
     beyond_byte: Value  #: The bytes of that cache.
 
@@ -153,6 +155,7 @@ class ReadExperts(Facts):
     many_tokens: Value  #: The tokens of a large batch.
     many: Value  #: Experts that they meet.
     device: Name  #: The GPU of the times: that of the puzzle.
+    promised: Value  #: Experts that they meet over those of one token.
     first: Value  #: Time with the large batch over that with one token.
     more_tokens: Value  #: Four times the tokens of the large batch.
     second: Value  #: Time with these over that with the large batch.
@@ -167,8 +170,15 @@ class DividedToken(Facts):
     bound: Value  #: The least time on the group.
     rest_alone: Value  #: The measured time beyond the least on one GPU.
     rest: Value  #: The measured time beyond the least on the group.
-    pairs: Value  #: Servers on one GPU and on such a group in settings that are otherwise equal, of any model.
+    pairs: Value  #: Settings of any model on one GPU and on such a group.
+    first: Value  #: The least time over the measured one of these on one GPU: the median.
+    last: Value  #: The same share on the group.
     left: Value  #: The time beyond the least on the group over that on one GPU, of the median pair.
+    low: Value  #: That of the pair that a tenth of them are below.
+    high: Value  #: That of the pair that a tenth of them are above.
+    left_alone: Value  #: The same without collectives, of the median pair.
+    communication: Value  #: The share of collectives in the measured time of the example on the group.
+    explained: Value  #: Its least time, collectives, and the least time of kernels beyond it.
     weights: Value  #: Least time of the weights on the group.
     product: Value  #: The shortest product that is published for its GPU and format.
     attention: Value  #: The shortest attention of decode that is published for its GPU.
@@ -182,13 +192,15 @@ class OthersPrompts(Facts):
     tokens: Value  #: Tokens of prompts that are read for each token of an answer, to a whole number.
     batch: Value  #: The requests: the most that both have.
     added: Value  #: The measured time of a token with long prompts less that with long answers.
-    ttft: Value  #: TTFT of a long prompt with the fewest requests.
+    cache: Value  #: The part of it that the longer caches take at least.
+    few: Value  #: The fewest requests.
+    ttft: Value  #: TTFT of a long prompt with these.
     output: Value  #: Tokens of its answer.
     alone: Value  #: Time of a token that the prompts take, if each takes this TTFT.
     pairs: Value  #: Pairs of servers that differ in lengths alone.
-    share: Value  #: Time that long prompts add to a token, over their own time so reckoned: the median pair.
-    share_least: Value  #: The lowest median of the pairs of an engine, with its name.
-    share_most: Value  #: The highest.
+    share: Value  #: Time that long prompts add to a token beyond its cache, over this time: the median pair.
+    low: Value  #: That of the pair that a tenth of them are below.
+    high: Value  #: That of the pair that a tenth of them are above.
 
 
 class TokenParts(Facts):
@@ -198,11 +210,8 @@ class TokenParts(Facts):
     models: Value  #: Their models: of several names for one number of parameters one.
     left_out: Value  #: Servers without a bound: format, plan or requests are not stated or contradict themselves.
     faster: Value  #: Servers that are faster than the bound.
+    over: Value  #: Other servers that are faster than the bound and collectives together.
     share: Value  #: The bound over the measured time, of the median server.
-    first: Value  #: The share of the median server on one GPU.
-    last_gpus: Value  #: GPUs of a board.
-    last: Value  #: The share of the median server there.
-    communication: Value  #: The share of collectives there, by published times.
     divided: DividedToken
     prompts: OthersPrompts
 
@@ -221,6 +230,7 @@ class TokenProblems(Facts):
     longer: Value  #: The calculation's bound with caches of twice the tokens.
     longer_ratio: Value  #: That over the bound.
     best: Value  #: The measured time over the bound with the fewest requests: the gain of perfect kernels.
+    best_shared: Value  #: The same on the largest group.
 
 
 class ServedTokens(Facts):
@@ -262,6 +272,9 @@ def _puzzle(served: Served) -> SparsePuzzle:
     fewest = both[both.plan_gpus == both.plan_gpus.min()].sort_values("batch")
     few, there = (fewest[fewest.batch == fewest.batch.iloc[end]] for end in (0, -1))
     row, alike = (rows.iloc[0] for rows in (there, few))
+    both = both.assign(part=(both.bound_s - both.bound_s_dense) / (both.tpot_s - both.tpot_s_dense))
+    ends = (both.plan_gpus.min(), both.plan_gpus.max())
+    first, last = (median_of(both.part[both.plan_gpus == gpus], "%", "settings") for gpus in ends)
     bandwidth = served.bandwidth(row.device)
     sparse, dense = decoder_of(SPARSE, row.weights), decoder_of(DENSE, row.weights_dense)
     assert sparse is not None  # as both rows are explained
@@ -274,9 +287,8 @@ def _puzzle(served: Served) -> SparsePuzzle:
         exact(row.weights_s_dense * bandwidth, "B"), exact(row.weights_s / row.weights_s_dense),
         median_of(there.bound_ratio, counted="servers"), median_of(there.ratio, counted="servers"),
         exact(int(alike.batch)), exact(alike.weights_s / alike.weights_s_dense),
-        median_of(few.ratio, counted="servers"), median_of(few.rest_s / len(sparse.layers), "s", "servers"),
-        median_of(few.rest_s_dense / len(dense.layers), "s", "servers"), exact(len(sparse.layers)),
-        exact(len(dense.layers)),
+        median_of(few.ratio, counted="servers"), exact(int(both.plan_gpus.max())), first, last,
+        exact(len(sparse.layers)), exact(len(dense.layers)),
     )  # fmt: skip
 
 
@@ -319,13 +331,11 @@ def _bits(served: Served) -> FewerBits:
     if both.empty:
         return missing(FewerBits)
     row: Any = both.iloc[0]
-    eight, four = decoder(row), decoder_of(EXAMPLE, FOUR)
-    assert four is not None
     ends = [both[both.plan_gpus == gpus] for gpus in (both.plan_gpus.min(), both.plan_gpus.max())]
     medians = [(exact(int(part.plan_gpus.iloc[0])), median_of(part.gain, counted="servers")) for part in ends]
     return FewerBits(
         Name(" and ".join(sorted({short_name(device) for device in both.device}))),
-        exact(eight.weight_byte / four.weight_byte), median_of(both.bound_s / both.bound_s_four, counted="servers"),
+        exact(row.weights_s / row.weights_s_four), median_of(both.bound_s / both.bound_s_four, counted="servers"),
         *medians[0], *medians[1], exact(WIDE["k"]), exact(WIDE["n"]), exact(STEP_TOKENS),
         *extremes(gains.fp8), exact(FORMAT_BITS["bf16"] / FORMAT_BITS[FOUR]), *extremes(gains.fp4),
     )  # fmt: skip
@@ -342,8 +352,9 @@ def _kernels(served: Served) -> TimedKernels:
     fastest = highest(attention, "bandwidth_share")
     is_beyond = fastest.bandwidth_share > 1
     return TimedKernels(
-        *_tokens(base.tokens), *_tokens(base.roof_tokens), *_tokens(four.tokens), *extremes(large, "%"),
-        extremes(small, "%")[1],
+        *_tokens(base.tokens), _most(base.tokens), *_tokens(base.roof_tokens), *_tokens(four.tokens),
+        _most(four.tokens), Name(" and ".join(four.index[four.tokens.isna()]) or None), *extremes(large, "%"),
+        *extremes(small, "%"),
         exact(fastest.bandwidth_share if is_beyond else None, name=fastest.gpu if is_beyond else ""),
         exact(fastest.cache_byte if is_beyond else None, "B"),
     )  # fmt: skip
@@ -355,6 +366,10 @@ def _tokens(values: "pd.Series[float]") -> tuple[Value, Value]:
     return exact(whole[0], name=low.name), exact(whole[1], name=high.name)
 
 
+def _most(tokens: "pd.Series[float]") -> Value:
+    return count_of((tokens == tokens.max()).sum(), "GPUs")
+
+
 def _experts(served: Served) -> ReadExperts:
     times, both = layer_times(served).to_dict(), pairs(served)
     device = both.device.iloc[0] if len(both) else None
@@ -364,20 +379,19 @@ def _experts(served: Served) -> ReadExperts:
     eight, met = (round(distinct_experts(tokens, COUNT, ACTIVE)) for tokens in (8, MANY))
     return ReadExperts(
         exact(COUNT), exact(ACTIVE), exact(eight), exact(MANY), exact(met), Name(short_name(str(device))),
-        exact(many / first), exact(4 * MANY), exact(more / many),
+        exact(distinct_experts(MANY, COUNT, ACTIVE) / ACTIVE), exact(many / first), exact(4 * MANY),
+        exact(more / many),
     )  # fmt: skip
 
 
 def _parts(served: Served) -> TokenParts:
     rows, every = explained(served), taken_apart(served)
-    first, last = (rows[rows.plan_gpus == gpus] for gpus in (1, GROUP))
     networks = {decoder(row).parameters for row in each(rows.drop_duplicates(["model", "weights"]))}
     return TokenParts(
         servers=count_of(len(rows), "servers"), models=count_of(len(networks), "kinds"),
         left_out=count_of((every.left_out != "").sum(), "servers"), faster=count_of(every.is_beaten.sum(), "servers"),
-        share=median_of(rows.share, "%", "servers"), first=median_of(first.share, "%", "servers"),
-        last_gpus=exact(GROUP if len(last) else None), last=median_of(last.share, "%", "servers"),
-        communication=median_of(last.communication_s / last.tpot_s, "%", "servers"),
+        over=count_of((rows.bound_s + rows.communication_s > rows.tpot_s).sum(), "servers"),
+        share=median_of(rows.share, "%", "servers"),
         divided=_divided(served), prompts=_prompts(served),
     )  # fmt: skip
 
@@ -388,16 +402,23 @@ def _divided(served: Served) -> DividedToken:
     if answers.plan_gpus.nunique() < 2:
         return missing(DividedToken)
     alone, shared = answers.iloc[0], answers.iloc[-1]
-    pairs = group_pairs(served, int(shared.plan_gpus))
+    pairs = of_groups(served, int(alone.plan_gpus), int(shared.plan_gpus))
     layers = len(decoder(alone).layers)
     product_s = matching(served.products, device=alone.device, weights=alone.weights).latency_s.min()
     attention_s = matching(served.attention, device=alone.device, phase="decode").latency_s.min()
+    beyond, beyond_alone = pairs.tpot_s - pairs.bound_s, pairs.tpot_s_few - pairs.bound_s_few
+    left = beyond / beyond_alone
+    low, high = (exact(left.quantile(at), "%") for at in (0.1, 0.9))
+    floor_s = layers * (PRODUCTS * product_s + attention_s)
+    explained_s = max(shared.bound_s, floor_s) + shared.communication_s
     return DividedToken(
         exact(int(alone.batch)), exact(int(shared.plan_gpus)), exact(alone.bound_s, "s"), exact(shared.bound_s, "s"),
         exact(alone.tpot_s - alone.bound_s, "s"), exact(shared.tpot_s - shared.bound_s, "s"),
-        count_of(len(pairs), "pairs"), median_of(pairs.beyond / pairs.beyond_alone, "%", "pairs"),
-        exact(shared.weights_s, "s"), exact(product_s, "s"), exact(attention_s, "s"),
-        exact(layers * (PRODUCTS * product_s + attention_s), "s"), exact(shared.tpot_s, "s"),
+        count_of(len(pairs), "settings"), median_of(pairs.bound_s_few / pairs.tpot_s_few, "%", "settings"),
+        median_of(pairs.bound_s / pairs.tpot_s, "%", "settings"), median_of(left, "%", "settings"),
+        low, high, median_of((beyond - pairs.communication_s) / beyond_alone, "%", "settings"),
+        exact(shared.communication_s / shared.tpot_s, "%"), exact(explained_s, "s"), exact(shared.weights_s, "s"),
+        exact(product_s, "s"), exact(attention_s, "s"), exact(floor_s, "s"), exact(shared.tpot_s, "s"),
     )  # fmt: skip
 
 
@@ -410,11 +431,13 @@ def _prompts(served: Served) -> OthersPrompts:
     alone_s = prompts.ttft_s.iloc[0]  # with the fewest requests
     pairs = prompt_pairs(served)
     shares = pairs.added_s / pairs.prompts_s
+    low, high = (exact(shares.quantile(at), "%") for at in (0.1, 0.9))
     return OthersPrompts(
         exact(round(read.input_tokens / read.output_tokens)), exact(int(common.max())),
-        exact(read.tpot_s - answered.tpot_s, "s"), exact(alone_s, "s"), exact(int(read.output_tokens)),
+        exact(read.tpot_s - answered.tpot_s, "s"), exact(read.cache_s - answered.cache_s, "s"),
+        exact(int(prompts.index[0])), exact(alone_s, "s"), exact(int(read.output_tokens)),
         exact(common.max() * alone_s / read.output_tokens, "s"), count_of(len(pairs), "pairs"),
-        median_of(shares, "%", "pairs"), *extremes(shares.groupby(pairs.engine.map(ENGINES)).median(), "%"),
+        median_of(shares, "%", "pairs"), low, high,
     )  # fmt: skip
 
 
@@ -436,5 +459,8 @@ def _problems(served: Served) -> TokenProblems:
         return missing(TokenProblems)
     byte, request, _ = paper_step(served)
     few, many = rows.iloc[0], rows.iloc[-1]
+    alike = of_lengths(example(served), has_long_answers=True)
+    alike = alike[(alike.batch == few.batch) & (alike.plan_gpus > 1)]
+    shared = next((exact(row.tpot_s / row.bound_s) for row in each(alike.tail(1))), exact(None))
     bound, longer = ((byte + times * many.batch * request) / served.bandwidth(many.device) for times in (1, 2))
-    return TokenProblems(exact(longer, "s"), exact(longer / bound), exact(few.tpot_s / few.bound_s))
+    return TokenProblems(exact(longer, "s"), exact(longer / bound), exact(few.tpot_s / few.bound_s), shared)

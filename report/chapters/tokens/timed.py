@@ -1,6 +1,7 @@
 """The kernels and servers that the chapter on tokens compares: its models, equal settings, and their frames."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 from measure.serving.decoder import Decoder
 from report.paper.chips import short_name
 from report.paper.frames import matching
-from report.paper.served import Served, decoder_of, explained, work_of
+from report.paper.served import PLAN, SERVER, Served, decoder_of, explained, settings, work_of
 
 SPARSE, DENSE = PUZZLE = "Qwen/Qwen3-235B-A22B-FP8", "Qwen/Qwen3-32B"
 EXAMPLE = "meta-llama/Llama-3.1-70B"  # it is served on one GPU and on several
@@ -22,15 +23,13 @@ NATIVE = {"bf16": "bf16", "fp8": "fp8", "fp4": FOUR}  # the formats that are mul
 WIDE = {"n": 16384, "k": 4096}  # outputs and inputs of the products that are compared
 HALF = 0.5  # of the peak
 
-SMALL, LARGE = 1e7, 5e8  # bytes of a small and of a large cache, which no chip holds
-SIZES = ("at most 10 MB", "10 MB to 0.5 GB", "at least 0.5 GB")
+LEAST, SMALL, LARGE = 1e6, 1e7, 5e8  # bytes of caches that are looked at; of a large one, which no chip holds
+SIZES = ("1 to 10 MB", "10 MB to 0.5 GB", "at least 0.5 GB")
 
 COUNT, ACTIVE = 128, 8  # the experts of a layer of the mixture, and those of a token
 LAYER = {"weights": "fp8_block", "experts": COUNT, "top_k": ACTIVE, "hidden": 4096, "inner": 1536, "matrices": 3}
 WHOLE = {"tensor_parallel": 1, "expert_parallel": 1}
 
-MODEL = ["model", "weights", "device", "engine", "software"]
-PLAN = ["tensor_parallel", "expert_parallel", "data_parallel", "pipeline_parallel"]
 FEW = 4  # requests, with which a prompt hardly waits for others
 UNLIKE = 4  # times the tokens of a prompt for each of the answer
 SETTING = ["device", "engine", "software", "plan_gpus", "batch", "input_tokens", "output_tokens"]
@@ -102,8 +101,14 @@ def wide_products(served: Served) -> pd.DataFrame:
 
 
 def product_gains(served: Served, tokens: int) -> pd.DataFrame:
-    """Return each GPU's time of a wide product at 16 bits over that at ``fp8`` and ``fp4``."""
-    rows = matching(wide_products(served), m=tokens).pivot(index="device", columns="precision", values="latency_s")
+    """Return each GPU's time of a wide product at 16 bits over that at ``fp8`` and ``fp4``.
+
+    Products that are faster than the memory take their weights from a cache, and are left out.
+    """
+    made = served.products
+    made = made[~(made.byte / made.latency_s > made.device.map(served.bandwidth))]
+    rows = matching(wide_products(replace(served, products=made)), m=tokens)
+    rows = rows.pivot(index="device", columns="precision", values="latency_s")
     rows = rows.reindex(columns=[*NATIVE])
     return rows[["fp8", "fp4"]].rdiv(rows.bf16, axis=0).rename(short_name)
 
@@ -136,7 +141,8 @@ def _roof_tokens(rows: pd.DataFrame, ridge: float) -> float:
 def decode_attention(served: Served) -> pd.DataFrame:
     """Return attention in decode over whole caches, with ``size``: small, middle or large caches."""
     rows = served.attention
-    rows = rows[(rows.phase == "decode") & rows.window.isna()].dropna(subset="bandwidth_share")
+    is_whole = (rows.phase == "decode") & rows.window.isna() & (rows.cache_byte >= LEAST)
+    rows = rows[is_whole].dropna(subset="bandwidth_share")
     size = np.select([rows.cache_byte <= SMALL, rows.cache_byte >= LARGE], SIZES[::2], SIZES[1])
     return rows.assign(size=size, gpu=rows.device.map(short_name))
 
@@ -147,37 +153,23 @@ def layer_times(served: Served) -> "pd.Series[float]":
     return matching(served.experts, **setting).groupby(["device", "tokens"]).latency_s.min()
 
 
-def group_pairs(served: Served, gpus: int) -> pd.DataFrame:
-    """Return servers on so many GPUs beside those on one, in settings that are otherwise equal.
-
-    ``beyond`` is the measured time of a token beyond the least, and ``beyond_alone`` that on one GPU.
-    """
-    rows = explained(served)
-    rows = rows.assign(beyond=rows.tpot_s - rows.bound_s)
-    shared, alone = (matching(rows, plan_gpus=count) for count in (gpus, 1))
-    keys = [*MODEL, "batch", "input_tokens", "output_tokens"]
-    return shared.merge(alone, on=keys, suffixes=("", "_alone"))
-
-
 @cache
 def prompt_pairs(served: Served) -> pd.DataFrame:
     """Return servers with long prompts beside those with long answers, in settings that are otherwise equal.
 
-    ``added_s`` is by how much longer a token takes them, ``prompts_s`` the part of it that prompts would take if each
-    took the TTFT with few requests (at most ``FEW``).
+    ``added_s`` is by how much longer a token takes them, without its cache; ``prompts_s`` the part of it that prompts
+    would take if each took the TTFT with few requests (at most ``FEW``).
     """
-    rows = explained(served).sort_values("batch").fillna(dict.fromkeys(PLAN, 1))
-    lengths = ["input_tokens", "output_tokens"]
-    groups = rows.groupby([*MODEL, *PLAN, *lengths])
+    rows = settings(served).sort_values("batch", kind="stable")
+    groups = rows.groupby([*SERVER, *PLAN, "input_tokens", "output_tokens"], dropna=False)
     alone_s = groups.ttft_s.transform("first").where(groups.batch.transform("first") <= FEW)
     rows = rows.assign(
-        prompts_s=rows.batch * alone_s / rows.output_tokens, ratio=rows.input_tokens / rows.output_tokens
-    )
-    rows = rows.dropna(subset="prompts_s").sort_values("ratio", kind="stable")
-    ends = rows.groupby([*MODEL, *PLAN, "batch"])[["ratio", "tpot_s", "prompts_s"]].agg(["first", "last"])
-    found = pd.DataFrame({column: ends[column, "last"] - ends[column, "first"] for column in ("tpot_s", "prompts_s")})
-    found = found.rename(columns={"tpot_s": "added_s"})
-    return found[ends["ratio", "last"] >= UNLIKE * ends["ratio", "first"]].reset_index()
+        added_s=rows.tpot_s - rows.cache_s, prompts_s=rows.batch * alone_s / rows.output_tokens,
+        ratio=rows.input_tokens / rows.output_tokens,
+    ).dropna(subset="prompts_s").sort_values("ratio", kind="stable")  # fmt: skip
+    equal = rows.groupby([*SERVER, *PLAN, "batch"], dropna=False)[["ratio", "added_s", "prompts_s"]]
+    short, long = equal.first(), equal.last()
+    return (long - short)[long.ratio >= UNLIKE * short.ratio].reset_index()
 
 
 def operator_rows(served: Served) -> pd.DataFrame:
