@@ -30,6 +30,7 @@ from measure.serving.plan import check_precisions
 from measure.verbs.flags import Verbs, add_formats, add_verb, parse_count, parse_positive
 from measure.verbs.plan_tables import Heading, serving_lines, training_lines
 from measure.verbs.run_flags import resolve_request_of_one, with_defaults
+from measure.verbs.stored import STORED, add_stored, stored, stored_formats
 from measure.verbs.terminal import aligned, markdown
 
 CONTEXT = 4096  # tokens of a sequence
@@ -64,6 +65,7 @@ def add_verbs(verbs: Verbs) -> None:
     for name, text in texts.items():
         parse = _parse_stage if name == "zero" else parse_count
         add(f"--{name}", type=parse, metavar="N", help=f"{text} (default: tries all)")
+    add_stored(flags.add_argument_group("with --inference").add_argument)
     text = "rate between nodes, each way and for each GPU, such as 50 for 400 Gb/s InfiniBand"
     add("--network", type=_parse_rate, metavar="GB/s", help=text)
     add_formats(flags, {"--json": "print all plans as JSON (docs/json.md)", "--markdown": "print Markdown"})
@@ -91,6 +93,8 @@ def main(flags: argparse.Namespace) -> int:
     decoder = _decoder(flags.model)
     if flags.inference:
         return _serve(flags, decoder, chip, link, fabric)
+    if given := [name for name in STORED if getattr(flags, name)]:
+        raise UserError(f"--{given[0]}: belongs to a server; add --inference, or leave it out")
     return _train(flags, decoder, chip, link, fabric)
 
 
@@ -137,12 +141,14 @@ def _serve(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip,
             f"--inference: {flags.model} is no hf: configuration; each GPU serves its own copy of such a network, "
             "whose time measure predict tells"
         )
+    decoder = stored(decoder, flags)
     check_precisions(decoder, chip.name, chip.flop_per_s)
     context = flags.context or CONTEXT
     plans = serving_plans(decoder, chip, fabric, flags.gpus, flags.batch, context, _fixed(flags, SIZES))
     likely = _likely(flags.data, chip, plans[0].collectives)
     if flags.json:
-        head = _head(flags, decoder.name, chip, link, fabric) | {"context_tokens": context}
+        head = _head(flags, decoder.name, chip, link, fabric)
+        head |= {"context_tokens": context} | stored_formats(decoder)
         rows = [asdict(plan) | {"fits": plan.fits} for plan in plans]
         print(json.dumps(head | {"plans": rows, "likely": [*map(asdict, likely)]}, indent=2, allow_nan=False))
         return 0
