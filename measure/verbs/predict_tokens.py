@@ -21,7 +21,7 @@ from measure.serving import configuration
 from measure.serving.decoder import Decoder
 from measure.serving.plan import Plan, check_context, check_plan, check_precisions, most_requests
 from measure.verbs.flags import parse_count, parse_positive
-from measure.verbs.stored import STORED, add_stored, stored
+from measure.verbs.stored import STORED, add_stored, stored, stored_formats, stored_text
 from measure.verbs.terminal import aligned, markdown
 
 ENGINES = "vllm", "sglang", "trtllm"
@@ -81,6 +81,7 @@ def main(flags: argparse.Namespace) -> int:
     if flags.json:
         heading = {"model": decoder.name, "engine": engine, "gpus": plan.gpus, "plan": vars(plan)}
         heading |= {"context_tokens": context, "output_tokens": output, "parameter_byte": decoder.weight_byte}
+        heading |= stored_formats(decoder)
         print(json.dumps(heading | {"predictions": [*map(asdict, rows)]}, indent=2, allow_nan=False))
         return 0
     columns = COLUMNS | ({PRICE: _cost} if flags.price else {})
@@ -88,7 +89,7 @@ def main(flags: argparse.Namespace) -> int:
         [tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)], NUMBERS
     )
     sizes = ", ".join(f"{name}={size}" for name, size in vars(plan).items() if size > 1) or "one copy"
-    texts = [decoder.name, f"{si(decoder.weight_byte, 'B')} of weights", f"{plan.gpus} GPUs ({sizes})"]
+    texts = [decoder.name, stored_text(decoder), f"{plan.gpus} GPUs ({sizes})"]
     texts += [f"prompts of {context:,} tokens", f"answers of {output:,}", engine]
     print("\n".join([", ".join(texts), "", *lines, "", *_notes(rows)]))
     return 0

@@ -58,7 +58,23 @@ def test_chips_stand_by_the_time_of_a_token_and_text_says_the_same(capsys):
     lines = printed.out.splitlines()
     assert code == 0
     assert "4 GPUs (tensor=4)" in lines[0]
+    # 70.55e9 parameters at 1 B, and embedding and head (2 x 128,256 x 8,192) at 2
+    assert "72.7 GB of weights in fp8, cache in bf16, " in lines[0]
     assert [line.split("|")[1].strip() for line in lines if line.startswith("| NVIDIA")] == ["NVIDIA B200 SXM", CHIP]
+
+
+def test_the_heading_names_what_is_stored(capsys):
+    words = "--chip", CHIP, "--gpus", "8", "--context", "4096"
+    for model, flags, formats, cache in (
+        (LLAMA, ("--weights", "fp8", "--cache", "fp8"), ["fp8"], "fp8"),
+        ("hf:openai/gpt-oss-120b", (), ["mxfp4", "bf16"], "bf16"),  # experts, and attention
+    ):
+        code, printed = predict(capsys, *words, *flags, model=model)
+        assert code == 0, printed.err
+        assert f" GB of weights in {' and '.join(formats)}, cache in {cache}, 8 GPUs" in printed.out.splitlines()[0]
+        code, printed = predict(capsys, *words, *flags, "--json", model=model)
+        found = json.loads(printed.out)
+        assert (found["weight_formats"], found["cache_format"]) == (formats, cache)
 
 
 def test_a_chip_without_timed_servers_is_extrapolated(capsys):
