@@ -14,7 +14,7 @@ from measure.planning.counted import CountedNetwork, of_memory
 from measure.planning.decoders import TrainedDecoder
 from measure.planning.fabric import Fabric
 from measure.planning.inference import SIZES, ServingCollective, serving_plans
-from measure.planning.layout import FLAGS
+from measure.planning.layout import FLAGS, PART
 from measure.planning.likely import LikelyCalls, likely_calls
 from measure.planning.limits import limits
 from measure.planning.search import best_plans
@@ -35,6 +35,7 @@ from measure.verbs.terminal import aligned, markdown
 
 CONTEXT = 4096  # tokens of a sequence
 COUNTED_BATCH = 4  # inputs of the step that is counted; batch normalisation refuses one
+OF_TRAINING = "zero", "cp", "precision", "optimizer", "recompute", "micro_batch"
 USUAL_NODE = 8  # GPUs of a node if nobody says how many a chip's link joins
 
 
@@ -59,12 +60,14 @@ def add_verbs(verbs: Verbs) -> None:
         "dp": "data groups",
         "zero": "stage of ZeRO: 0 is DDP, 3 is FSDP",
         "tp": "GPUs that share each matrix",
+        "cp": "GPUs that split each sequence",
         "pp": "pipeline stages",
         "ep": "data groups with different experts",
     }
     for name, text in texts.items():
         parse = _parse_stage if name == "zero" else parse_count
-        add(f"--{name}", type=parse, metavar="N", help=f"{text} (default: tries all)")
+        tried = f"those that leave each {PART:,} tokens" if name == "cp" else "all"
+        add(f"--{name}", type=parse, metavar="N", help=f"{text} (default: tries {tried})")
     add_stored(flags.add_argument_group("with --inference").add_argument)
     text = "rate between nodes, each way and for each GPU, such as 50 for 400 Gb/s InfiniBand"
     add("--network", type=_parse_rate, metavar="GB/s", help=text)
@@ -82,10 +85,11 @@ def _parse_rate(text: str) -> float:
 
 
 def main(flags: argparse.Namespace) -> int:
-    """Plan a training step on several GPUs: all products of data, ZeRO, tensor, pipeline and expert parallelism that
-    they allow, the best first. Of each plan the memory of a GPU, its FLOP, the bytes of each collective, and the least
-    step time by the datasheet, with and without overlap; then how many GPUs communication leaves busy, in closed form
-    (docs/plans.md). With --inference, plan a server. Needs no GPU, no weights and no network.
+    """Plan a training step on several GPUs: all products of data, ZeRO, tensor, context, pipeline and expert
+    parallelism that they allow, the best first. Of each plan the memory of a GPU, its FLOP, the bytes of each
+    collective, and the least step time by the datasheet, with and without overlap; then how many GPUs communication
+    leaves busy, in closed form (docs/plans.md). With --inference, plan a server. Needs no GPU, no weights and no
+    network.
     """
     chip = _chip(flags.data, flags.chip)
     link = chip.known_link
@@ -133,7 +137,9 @@ def _train(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip,
 
 
 def _serve(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip, link: Link, fabric: Fabric) -> int:
-    given = [name for name in ("zero", "precision", "optimizer", "recompute", "micro_batch") if getattr(flags, name)]
+    given = [
+        name for name in ("zero", "cp", "precision", "optimizer", "recompute", "micro_batch") if getattr(flags, name)
+    ]
     if given:
         raise UserError(f"--{given[0].replace('_', '-')}: belongs to training; leave it out, or leave out --inference")
     if decoder is None:

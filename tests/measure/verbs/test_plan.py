@@ -87,6 +87,21 @@ def test_the_text_says_the_same(capsys):
     assert "| plan | recompute |" in printed.out
 
 
+def test_long_sequences_are_split(capsys):
+    words = "--chip", "NVIDIA H100 SXM", "--gpus", "8", "--batch", "1", "--context", "131072"
+    found = planned(capsys, *words)
+    best = found["plans"][0]
+    assert best["fits"]
+    assert best["layout"]["context"] > 1
+    assert keys(found) <= documented("")
+    code, printed = plan(capsys, *words, "--cp", "8", "--zero", "3")
+    assert code == 0
+    assert re.search(r"^zero 3 cp 8 +full ", printed.out, re.MULTILINE)
+    # Keys and values of 131,072 tokens in 8 heads of 128 numbers at 2 B
+    assert re.search(r"^all_gather +keys and values +8 +in a node +96 +537 MB ", printed.out, re.MULTILINE)
+    assert {row["layout"]["context"] for row in planned(capsys, *TRAIN)["plans"]} == {1}
+
+
 def test_what_is_unknown_is_said(capsys):
     _, printed = plan(capsys, "--chip", "NVIDIA L4", "--gpus", "16", "--batch", "64")
     assert "How many NVIDIA L4 a node has is not known; it counts as 8." in printed.out
@@ -147,6 +162,8 @@ def test_any_network_is_counted_block_by_block(capsys):
     ("words", "sentence"),
     [
         (("--tp", "3"), "--tp 3 does not divide the heads and matrices of a layer"),
+        (("--cp", "3"), "--cp 3 does not cut 4096 tokens into 6 parts, two for each GPU (--cp 2 or 4 does)"),
+        (("--inference", "--cp", "2"), "--cp: belongs to training; leave it out, or leave out --inference"),
         (("--dp", "16"), "--dp 16 makes 16 GPUs, which do not divide --gpus 8; the nearest that works is --dp 8"),
         (("--zero", "4"), "--zero: '4' is not a stage of ZeRO; use 0 (DDP), 1, 2 or 3 (FSDP)"),
         (("--network", "fast"), "--network: 'fast' is not a rate in GB/s; write a number such as 50"),
@@ -168,6 +185,7 @@ def test_bad_words_get_one_sentence(capsys, words, sentence):
     ("model", "words", "sentence"),
     [
         ("resnet18", ("--context", "128"), "--context: resnet18 has its own inputs"),
+        ("resnet18", ("--cp", "2"), "--cp 2 splits the sequences of a decoder alone, and resnet18 is no hf: config"),
         ("resnet18", ("--inference",), "--inference: resnet18 is no hf: configuration"),
         ("resnet18", ("--inference", "--weights", "fp8"), "--inference: resnet18 is no hf: configuration"),
         ("hf:nothing", (), "'nothing' is not one of the"),
