@@ -6,8 +6,7 @@
 ``inference_peak_byte`` and ``training_peak_byte`` of ``Workload`` (``measure/domain/workload_records.py``) are compared
 with real steps in fp32, as they are timed (``measure/timing/calls.py``): a forward pass without gradients, and the
 second training step, which has momentum but no gradients yet. A step under Adam is compared with the peak of
-``measure model NAME --memory --optimizer adam``. The trace includes the tensors of a loss, the count does
-not: it starts from given gradients. The difference shows in networks with large outputs (fcn_resnet50).
+``measure model NAME --memory --optimizer adam``. Both include the loss and its targets.
 
 The peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most allocated at once by torch's
 profiler. Workspace is left out: it depends on the library behind an operator. The last column has it: it is no tensor,

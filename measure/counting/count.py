@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.domain.models import Model
+from measure.domain.models import OWN, Model
 from measure.domain.values import si
 from measure.domain.words import BACKWARD, FORWARD, FULL_PRECISION, INFERENCE, shape_name
 from measure.domain.workload_records import ONE_RUN, Layer, Operator, Workload
@@ -105,7 +105,7 @@ def count_all(
         try:
             with _shipped_settings(model):
                 run = real if may_run else None
-                columns, layers, operators = count_call(prepared, remade, run, precision, autocast)
+                columns, layers, operators = count_call(prepared, remade, run, precision, autocast, model.family)
         except LimitError as problem:
             if not counts:
                 raise
@@ -139,7 +139,12 @@ Rows = tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]
 
 @settings.preserve()  # a network may set some in its forward pass, and the next one is counted in this process
 def count_call(
-    call: Call, remade: Callable[[], Call], real: Callable[[], Call] | None, precision: str | None, autocast: str | None
+    call: Call,
+    remade: Callable[[], Call],
+    real: Callable[[], Call] | None,
+    precision: str | None,
+    autocast: str | None,
+    family: str = OWN,
 ) -> Rows:
     """Return the rows of ``count_network`` for a call on the meta device; if that fails, with fake tensors.
 
@@ -153,7 +158,7 @@ def count_call(
     def count_empty(call: Call, fake: bool) -> Rows:
         with casting(call.network, precision, autocast, fake) as (device, dtype):
             inputs = empty_inputs(call, device, dtype)
-            return count_network(call.network, inputs.inputs, inputs.keywords)
+            return count_network(call.network, inputs.inputs, inputs.keywords, family=family)
 
     refuse_layouts(call)
     counted, refusal = None, None
@@ -175,7 +180,7 @@ def count_call(
     assert real is not None  # without it, the refusal was raised
     try:
         with real_call(call, real, precision, autocast) as run:
-            found = count_network(run.network, run.inputs, run.keywords, is_real=True)
+            found = count_network(run.network, run.inputs, run.keywords, is_real=True, family=family)
         return counted if counted is not None and found[0].get("backward_flop") is None else found
     except Exception as problem:
         if counted is not None:
@@ -264,12 +269,16 @@ DEPENDS_ON_VALUES = ("DataDependentOutputException", "DynamicOutputShapeExceptio
 
 
 def count_network(
-    network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None, is_real: bool = False
+    network: "nn.Module",
+    inputs: Sequence[Any],
+    keywords: Mapping[str, Any] | None = None,
+    is_real: bool = False,
+    family: str = OWN,
 ) -> Rows:
     """Count the columns of ``Workload``, of each ``Layer`` and of each ``Operator`` for one call of a network.
 
     If the training pass fails (no output has a gradient, for example), its columns are None and ``reason`` says why.
-    ``is_real``: the tensors have values, and the counts follow the path of one run.
+    ``is_real``: the tensors have values, and the counts follow the path of one run. ``family`` decides the loss.
     """
     from measure.counting.layers import call_rows, layer_rows
     from measure.counting.memory import adam_byte, stored_byte, tensors_in
@@ -297,7 +306,7 @@ def count_network(
     del output  # the training pass would count it as resident memory
 
     def train() -> "tuple[Recorder, list[tuple[Any, Any]]]":
-        recorded = record_training(network, inputs, **keywords)
+        recorded = record_training(network, inputs, family, **keywords)
         return recorded, [(each, each.grad) for each in parameters if each.grad is not None]
 
     try:
@@ -315,7 +324,9 @@ def count_network(
             "gradient_byte": gradient_byte,
             "momentum_byte": gradient_byte,
             "adam_byte": adam_byte([parameter for parameter, _ in trained]),
-            "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
+            "training_peak_byte": sum(
+                (resident_byte, stored_byte(training.targets), gradient_byte, training.memory.peak_byte)
+            ),
         }
 
     if decided:

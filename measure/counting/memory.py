@@ -199,6 +199,10 @@ class LiveMemory:
                 byte -= block[1]
         return max(self._settled_peak_byte, byte)
 
+    def hold(self, tensors: Iterable[Any]) -> None:
+        """Take new tensors for resident ones, from before."""
+        self._resident.update(map(storage_key, tensors))
+
     def number(self, tensor: Any) -> int | None:
         """Return the number of a tensor's storage, and note a new storage as alive. A resident one has none.
 

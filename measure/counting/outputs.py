@@ -143,6 +143,15 @@ class UsualValues(TorchFunctionMode):
         return output
 
 
+def _unviewed(tensor: Any) -> Any:
+    """Return a transposed sparse matrix of rows or columns as no view, which fake tensors refuse."""
+    if tensor.layout not in (torch.sparse_csr, torch.sparse_csc) or isinstance(tensor, FakeTensor):
+        return tensor
+    with unset_fake_temporarily():
+        parts = parts_of(tensor)
+        return torch.sparse_compressed_tensor(*parts, tensor.shape, layout=tensor.layout, check_invariants=False)
+
+
 class FakeCalls:
     """Calls operators under torch's ``FakeTensorMode``. ``device`` is where the network's tensors claim to be."""
 
@@ -163,7 +172,7 @@ class FakeCalls:
             if not isinstance(each, FakeTensor):
                 self._changed[storage_key(each)] = each.untyped_storage()
         if derived is None:
-            output = operator(*args, **kwargs)
+            output = operator(*map_tensors(args, _unviewed), **kwargs)
             if _is_sparse(output) and overload.name not in MAKERS:
                 raise NotImplementedError("how many elements its sparse output has depends on values; use to_dense()")
             return output

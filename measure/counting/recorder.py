@@ -22,7 +22,7 @@ from torch.distributions import Distribution
 from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.utils.parametrize import ParametrizationList
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils.checkpoint import _StopRecomputationError
 
 from measure.counting import fused, windows  # noqa: F401 - they register their formulas
@@ -40,7 +40,11 @@ from measure.counting.memory import (
 )
 from measure.counting.outputs import FakeCalls, UsualValues, call
 from measure.counting.products import whole_convolution_by_time
+from measure.domain.models import OWN
 from measure.models.call import Call, held_tensors, preserve_state
+from measure.models.losses import distance, zero_target
+
+LOSS = nn.Module()  # the module of the loss's operators, which are outside the network
 
 
 @dataclass
@@ -85,7 +89,8 @@ class Recorder(TorchDispatchMode):
     """Record a network into the passes ``forward`` and ``backward``.
 
     ``users`` maps a parameter's storage to the module that uses it first. ``memory`` is the live memory without
-    parameters, buffers and inputs.
+    parameters, buffers, inputs and ``targets``, which are the loss's. The module of the loss's operators is ``LOSS``.
+    They take memory; no other column counts them.
 
     ``failure`` is the last exception, with its module and operator.
 
@@ -114,6 +119,7 @@ class Recorder(TorchDispatchMode):
         self._node_modules = [(-1, network)]  # the first autograd node of each stretch in a module
         self._activations: set[int] = set()
         self._saved: set[int] = set()
+        self.targets: list[torch.Tensor] = []
         self._device = next((tensor.device for tensor in self._resident), torch.device("cpu"))
         self._call = call
         self.trains_one_value = False  # batch normalisation of one value a channel, which torch refuses
@@ -125,9 +131,24 @@ class Recorder(TorchDispatchMode):
         stored = ((stored_byte([tensor], self.shares), storage_key(tensor)) for tensor in stored_tensors(tensors))
         return sum(max(0, byte - touched[key]) for byte, key in stored)
 
-    def run_backward(self, outputs: Iterable[torch.Tensor]) -> None:
-        """Run the backward pass from these outputs. Their gradients are given and cost nothing."""
-        losses = [_GivenGradient.apply(output) for output in outputs]
+    def run_backward(self, outputs: Sequence[torch.Tensor], family: str) -> None:
+        """Run the loss of a network of this family, and the backward pass from it.
+
+        The loss takes dense real outputs (``measure/models/losses.py``). The gradients of others are given.
+        """
+        dense = [each for each in outputs if each.layout is torch.strided and not each.is_nested]
+        taken = [each for each in dense if each.is_floating_point()]
+        with _disable_current_modes():  # targets are there before the step
+            self.targets = [zero_target(each, family) for each in taken]
+        self.memory.hold(self.targets)
+        self._stack.append(LOSS)
+        self._mark()
+        keys = set(map(id, taken))
+        losses = [_GivenGradient.apply(each) for each in outputs if id(each) not in keys]
+        if taken:
+            losses.append(distance(taken, self.targets))
+        self._last = self._stack.pop()
+        self._mark()
         self._in_backward = True
         if losses:  # a network without parameters has no backward pass
             with torch._C._DisableAutocast():  # a backward operator has the precision of its forward one
@@ -193,6 +214,8 @@ class Recorder(TorchDispatchMode):
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
         """Note a tensor that autograd keeps for the backward pass."""
+        if self._module() is LOSS:
+            return tensor
         byte = self._new_byte([tensor], self._saved)
         if not self._in_backward:
             self.forward.modules[self._module()].saved_byte += byte
@@ -262,6 +285,8 @@ class Recorder(TorchDispatchMode):
         if overload.allocates or is_move:
             return
         module = self._module()
+        if module is LOSS:
+            return
         byte, read_byte, inputs = 0, 0, tensors_in([args, kwargs] if kwargs else args)
         for tensor, moved_byte, is_read in overload.touches(args, kwargs, inputs, outputs):
             key = storage_key(tensor)
@@ -328,7 +353,10 @@ def _hooks_step_aside() -> AbstractContextManager[Any]:
 
 
 class _GivenGradient(torch.autograd.Function):
-    """In place of a loss. Its backward gives the output an empty gradient, which lives until it is used."""
+    """In place of the loss, of an output that it does not take.
+
+    Its backward gives the output an empty gradient, which lives until it is used.
+    """
 
     @staticmethod
     def forward(ctx: Any, output: torch.Tensor) -> torch.Tensor:
@@ -384,15 +412,17 @@ def _any_number_of_values(recorder: Recorder) -> AbstractContextManager[Any]:
     return patch.object(functional, "_verify_batch_size", note)
 
 
-def record_training(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> Recorder:
+def record_training(network: nn.Module, inputs: Sequence[Any], family: str = OWN, /, **keywords: Any) -> Recorder:
     """Run the network forward and backward as ``record_training_by`` does."""
-    return record_training_by(Recorder, network, inputs, **keywords)
+    return record_training_by(Recorder, network, inputs, family, **keywords)
 
 
 def record_training_by(
-    kind: type[AnyRecorder], network: nn.Module, inputs: Sequence[Any], /, **keywords: Any
+    kind: type[AnyRecorder], network: nn.Module, inputs: Sequence[Any], family: str = OWN, /, **keywords: Any
 ) -> AnyRecorder:
     """Run the network in train mode forward, then backward to every parameter that needs a gradient.
+
+    ``family`` decides the loss.
 
     Raises NotImplementedError if there are such parameters, and no output depends on them.
     """
@@ -407,5 +437,5 @@ def record_training_by(
         outputs = [tensor for tensor in held_tensors(output) if tensor.requires_grad]
         if not outputs and any(parameter.requires_grad for parameter in network.parameters()):
             raise NotImplementedError("no output has a gradient; return the tensors that the loss is made from")
-        recorder.run_backward(outputs)
+        recorder.run_backward(outputs, family)
     return recorder

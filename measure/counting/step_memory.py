@@ -6,10 +6,11 @@
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from measure.counting.count import explain, most_work
-from measure.domain.models import Model
+from measure.domain.models import OWN, Model
 from measure.domain.step_memory import Moment, StepMemory
 from measure.domain.variants import ADAM, SGD
 from measure.domain.words import FULL_PRECISION, UPDATE, shape_name, stored_as
@@ -35,23 +36,25 @@ def step_memory(
     def make(keep_constants: bool = False) -> Call:
         return prepare_on_meta(model, [batch], keep_constants)[0]
 
-    counted = memory_of_call(make(), lambda: make(keep_constants=True), stored_as(precision), optimizer, device_kind)
+    remade = partial(make, keep_constants=True)
+    counted = memory_of_call(make(), remade, stored_as(precision), optimizer, device_kind, model.family)
     shape = shape_name(model.input_shape)
     return replace(counted, model=model.name, input_shape=shape, batch=batch, precision=precision)
 
 
 @settings.preserve()
 def memory_of_call(
-    call: Call, remade: Callable[[], Call], precision: str | None, optimizer: str, device_kind: str
+    call: Call, remade: Callable[[], Call], precision: str | None, optimizer: str, device_kind: str, family: str = OWN
 ) -> StepMemory:
     """Count a call on the meta device; if that fails, the call that ``remade`` makes, with fake tensors.
 
-    ``precision`` None keeps the types of the network. Model, shape, batch and precision of the result are empty.
+    ``precision`` None keeps the types of the network; ``family`` decides the loss. Model, shape, batch and precision of
+    the result are empty.
     """
 
     def count_empty(call: Call, fake: bool) -> StepMemory:
         with casting(call.network, precision, None, fake) as (device, dtype):
-            return _memory_of(empty_inputs(call, device, dtype), optimizer, device_kind)
+            return _memory_of(empty_inputs(call, device, dtype), optimizer, device_kind, family)
 
     refuse_layouts(call)
     with suppress(Exception):
@@ -65,7 +68,7 @@ def memory_of_call(
         raise explained from problem
 
 
-def _memory_of(call: Call, optimizer: str, device_kind: str) -> StepMemory:
+def _memory_of(call: Call, optimizer: str, device_kind: str, family: str) -> StepMemory:
     from measure.counting import step_rows
     from measure.counting.blocks import part_of_modules
     from measure.counting.memory import adam_byte, stored_byte, tensors_in
@@ -76,7 +79,7 @@ def _memory_of(call: Call, optimizer: str, device_kind: str) -> StepMemory:
     network = call.network
 
     def train() -> "tuple[StepRecorder, dict[torch.nn.Parameter, torch.Tensor]]":
-        recorded = record_training_by(StepRecorder, network, call.inputs, **call.keywords)
+        recorded = record_training_by(StepRecorder, network, call.inputs, family, **call.keywords)
         return recorded, {each: each.grad for each in network.parameters() if each.grad is not None}
 
     (recorder, trained), _ = most_work(network, train, is_real=False)
@@ -90,6 +93,7 @@ def _memory_of(call: Call, optimizer: str, device_kind: str) -> StepMemory:
         "parameter_byte": stored_byte(network.parameters(), recorder.shares),
         "buffer_byte": stored_byte(network.buffers()),
         "input_byte": stored_byte(held_tensors([call.inputs, call.keywords])),
+        "target_byte": stored_byte(recorder.targets),
         "state_byte": adam_byte([*trained]) if optimizer == ADAM else gradient_byte,
     }
     resident_byte = sum(resident.values())

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, tensors_in
-from measure.counting.recorder import Recorder, unwrapped
+from measure.counting.recorder import LOSS, Recorder, unwrapped
 
 # The names under which torch's autograd nodes keep the first result of their operator (``derivatives.yaml``)
 RESULTS = ("result", "result0", "output", "out")
@@ -83,13 +83,13 @@ class StepRecorder(Recorder):
         self._pending: list[tuple[int | None, int]] = []  # number and key of tensors saved since the last operator
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
-        if not self._in_backward:
+        if not self._in_backward and self._module() is not LOSS:
             self._pending += [(self.memory.number(each), storage_key(each)) for each in tensors_in([unwrapped(tensor)])]
         return super()._save(tensor)
 
-    def run_backward(self, outputs: Iterable[torch.Tensor]) -> None:
+    def run_backward(self, outputs: Sequence[torch.Tensor], family: str) -> None:
         self._settle([])
-        super().run_backward(outputs)
+        super().run_backward(outputs, family)
 
     def _settle(self, inputs: Sequence[Any]) -> None:
         """Find who saved the pending tensors: the next operator, which has these inputs, or the one before.

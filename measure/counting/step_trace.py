@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from measure.counting.blocks import BlockPart
+from measure.counting.recorder import LOSS
 from measure.counting.step_recorder import StepRecorder
 
 Ints = NDArray[np.int64]
+LOSS_PART = BlockPart("loss", "", is_block=False)  # of no network, so in no row
 
 
 class StepTrace:
@@ -31,7 +33,7 @@ class StepTrace:
         self.runs = recorder.runs
         self.end = len(self.runs)
         self.forward_end = sum(not run.is_backward for run in self.runs)
-        self.part_of_run = [parts[run.module] for run in self.runs]
+        self.part_of_run = [LOSS_PART if run.module is LOSS else parts[run.module] for run in self.runs]
         storages = recorder.memory.storages
         lives = list(storages.values())
         self.byte = _array([each.byte for each in lives])

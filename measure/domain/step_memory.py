@@ -41,8 +41,9 @@ class OperatorMemory:
 class Moment:
     """The memory while one operator runs. ``phase`` is forward, backward or update.
 
-    ``byte`` is all that is alive: ``resident_byte`` of the step (parameters, buffers, inputs, the optimiser's state),
-    ``gradient_byte`` of parameters, ``saved_byte`` for the backward pass, and others, such as gradients of activations.
+    ``byte`` is all that is alive: ``resident_byte`` of the step (parameters, buffers, inputs, the loss's targets, the
+    optimiser's state), ``gradient_byte`` of parameters, ``saved_byte`` that the network keeps for the backward pass,
+    and others, such as gradients of activations and the loss's tensors. ``part`` is "loss" while the loss runs.
     """
 
     phase: str
@@ -69,7 +70,7 @@ class CheckpointPlan:
 
 @dataclass(frozen=True)
 class StepMemory:
-    """The memory of one training step, from given gradients of the outputs to the update.
+    """The memory of one training step: a forward pass, the loss, a backward pass, and an update.
 
     ``measured_byte`` is the peak that torch measured of such steps on this machine; None: not measured.
     """
@@ -82,6 +83,7 @@ class StepMemory:
     parameter_byte: int
     buffer_byte: int
     input_byte: int
+    target_byte: int
     gradient_byte: int
     state_byte: int
     saved_byte: int
@@ -94,7 +96,7 @@ class StepMemory:
 
     @property
     def resident_byte(self) -> int:
-        return self.parameter_byte + self.buffer_byte + self.input_byte + self.state_byte
+        return self.parameter_byte + self.buffer_byte + self.input_byte + self.target_byte + self.state_byte
 
     def as_json(self) -> dict[str, Any]:
         """Return the keys of ``docs/json.md``."""

@@ -21,8 +21,8 @@ class Workload:
     A row that is not ``ok`` has a reason and no counts. In an ``ok`` row with empty backward columns the reason tells
     why the backward pass could not be counted. A reason next to filled ones means that torch would not train there, or
     that random draws decide the operators. The forward columns count a forward pass in eval mode without gradients.
-    Training is a forward pass in train mode and the backward pass from given gradients of the outputs. The backward
-    columns count the backward pass alone, without recomputation.
+    Training is a forward pass in train mode, a loss and the backward pass. The backward columns count the backward pass
+    of the network alone, without recomputation; the loss counts in the peak memory of a step.
     """
 
     model: schema.Model

@@ -64,6 +64,11 @@ class CountedNetwork:
             return None
         return f"--tp {size} shares the matrices of a decoder alone, and {self.name} is no hf: configuration"
 
+    def context_refusal(self, size: int) -> str | None:
+        if size == 1:
+            return None
+        return f"--cp {size} splits the sequences of a decoder alone, and {self.name} is no hf: configuration"
+
     def expert_refusal(self, size: int, tensor: int) -> str | None:
         if size == 1:
             return None

@@ -1,5 +1,6 @@
 """A training step of a decoder: what each GPU of a stage holds, computes, saves and sends, in closed form."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -9,7 +10,7 @@ from measure.domain.collectives import ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER
 from measure.errors import UserError
 from measure.planning import activations
 from measure.planning.layout import Layout, nearest
-from measure.planning.work import EXPERT, TENSOR, LayerCollective, StageWork
+from measure.planning.work import CONTEXT, EXPERT, TENSOR, LayerCollective, StageWork
 from measure.serving import kernels
 from measure.serving.decoder import Decoder, DecoderLayer, Experts, GroupedAttention, LatentAttention, Weight
 from measure.serving.plan import MOST, Plan, check_context, check_plan, held_layer, stages
@@ -57,6 +58,20 @@ class TrainedDecoder:
         able = [each for each in range(1, MOST) if is_able(each)]
         return f"--tp {size} does not divide the heads and matrices of a layer (--tp {nearest(able, size)} does)"
 
+    def context_refusal(self, size: int) -> str | None:
+        """Return why so many GPUs cannot split a sequence, None if they can.
+
+        The i-th of N takes the i-th of 2 N parts and the i-th from the end, so that a mask hides as much from each
+        (Grattafiori et al. 2024, section 3.3.2).
+        """
+        if size == 1 or self.tokens % (2 * size) == 0:
+            return None
+        able = [each for each in range(1, self.tokens // 2 + 1) if each == 1 or self.tokens % (2 * each) == 0]
+        return (
+            f"--cp {size} does not cut {self.tokens} tokens into {2 * size} parts, two for each GPU "
+            f"(--cp {nearest(able, size)} does)"
+        )
+
     def expert_refusal(self, size: int, tensor: int) -> str | None:
         """Return why the experts cannot be spread over so many data groups, None if they can."""
         if size == 1:
@@ -87,19 +102,21 @@ class TrainedDecoder:
         table = decoder.hidden * -(-decoder.vocabulary // tensor)
         tables = (is_first + is_last) - (decoder.is_tied and is_first and is_last)
         root = tables * table + is_last * decoder.vectors
-        scores = [self._attention_flop(layer) for layer in held]
-        blocks_flop = sum(2.0 * self.tokens * self._multiplied(layer) for layer in held) + sum(scores)
-        share = self.tokens / tensor
+        scores = [self._attention_flop(layer) / layout.context for layer in held]
+        tokens = self.tokens / layout.context  # of a sequence on each GPU
+        blocks_flop = sum(2.0 * tokens * self._multiplied(layer) for layer in held) + sum(scores)
+        share = tokens / tensor
         saved = [share * activations.layer_byte(decoder, layer, self.byte) for layer in layers]
         inputs = share * decoder.hidden * self.byte
         head_byte = share * activations.head_byte(decoder, self.byte)
         loss_byte = share * activations.loss_byte(decoder.vocabulary, self.byte)
         return StageWork(
             dense + root, experts, max(sum(each) for each in weights), root,
-            blocks_flop + is_last * 2.0 * self.tokens * table, sum(scores), blocks_flop,
+            blocks_flop + is_last * 2.0 * tokens * table, sum(scores), blocks_flop,
             sum(saved) + is_last * head_byte, len(layers) * inputs + is_last * head_byte, max(saved),
             is_last * loss_byte, 0.0 if is_last else inputs,
-            tuple(self._exchanges(layers, layout, is_first, is_last)),
+            (*self._exchanges(layers, layout, is_first, is_last), *self._context_exchanges(held, layout)),
+            2 * max(map(self._key_byte, held)) if layout.context > 1 else 0.0,
         )  # fmt: skip
 
     def _parameters(self, layer: DecoderLayer) -> tuple[float, float]:
@@ -143,7 +160,7 @@ class TrainedDecoder:
         added. The backward pass does the reverse, and gathers each input once more for the gradient of the weights
         (Korthikanti et al. 2022, section 4.2.2). The embedding's rows and the product with the vocabulary are shared.
         """
-        stream = self.tokens * self.decoder.hidden * self.byte
+        stream = self.tokens / layout.context * self.decoder.hidden * self.byte
         parts = [part for layer in layers for part in (layer.mixers[0], layer.feed_forward) if part is not None]
         experts = [part for part in parts if isinstance(part, Experts)]
         if layout.expert > 1 and experts:
@@ -159,6 +176,30 @@ class TrainedDecoder:
         yield from self._tensor_exchanges("inputs of products", plain, is_last, is_first, stream)
         if routed:
             yield from self._tensor_exchanges("inputs of experts", len(routed), False, False, routed[0].active * stream)
+
+    def _key_byte(self, layer: DecoderLayer) -> float:
+        """Return the bytes of the keys and values of a whole sequence in a held layer."""
+        numbers = 0
+        for mixer in layer.mixers:
+            if isinstance(mixer, GroupedAttention):
+                numbers += 2 * mixer.kv_heads * mixer.head_size
+            elif isinstance(mixer, LatentAttention):
+                numbers += mixer.heads * (mixer.plain + mixer.rotary + mixer.value)
+        return float(self.tokens * numbers * self.byte)
+
+    def _context_exchanges(self, held: list[DecoderLayer], layout: Layout) -> Iterator[LayerCollective]:
+        """Yield what the GPUs that split a sequence exchange in each layer: keys and values.
+
+        They gather them before attention, again in the backward pass, which keeps a GPU's own alone, and scatter their
+        gradients as they add them: of M bytes a GPU of N sends (N - 1) / N M, once forward and twice backward. Llama 3
+        does so (Grattafiori et al. 2024, arXiv:2407.21783, section 3.3.2), and NCCL's gathers and scatters were
+        measured. A ring (Liu et al. 2023, Ring Attention, arXiv:2310.01889) sends as much, part by part.
+        """
+        if layout.context == 1:
+            return
+        for message, calls in Counter(map(self._key_byte, held)).items():
+            yield LayerCollective(ALL_GATHER, "keys and values", CONTEXT, message, calls, calls, calls)
+            yield LayerCollective(REDUCE_SCATTER, "gradients of keys and values", CONTEXT, message, 0, calls)
 
     def _tensor_exchanges(
         self, name: str, pairs: int, has_head: bool, has_embedding: bool, message: float

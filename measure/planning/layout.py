@@ -2,21 +2,24 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import log
+from itertools import product
+from math import log, prod
 from typing import Protocol
 
 from measure.errors import UserError
 from measure.planning.states import STAGES
 
-FLAGS = {"dp": "data", "zero": "zero", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
+FLAGS = {"dp": "data", "zero": "zero", "tp": "tensor", "cp": "context", "pp": "pipeline", "ep": "expert"}
+PART = 8192  # tokens that a GPU keeps of a split sequence, as in Llama 3 (Grattafiori et al. 2024, table 4)
 
 
 @dataclass(frozen=True)
 class Layout:
     """``data`` groups have different inputs; ``zero`` is the stage of ZeRO that shards their states.
 
-    Within a group ``tensor`` GPUs share each matrix, ``pipeline`` stages have different layers. ``expert`` of the data
-    groups have different experts. Neighbours share matrices, then come the data groups, then the stages.
+    Within a group ``tensor`` GPUs share each matrix, ``context`` parts of them split each sequence, ``pipeline`` stages
+    have different layers. ``expert`` of the data groups have different experts. Neighbours share matrices, then come
+    those with different experts, the parts of a sequence, the other data groups, and the stages.
     """
 
     data: int = 1
@@ -24,10 +27,20 @@ class Layout:
     tensor: int = 1
     pipeline: int = 1
     expert: int = 1
+    context: int = 1
 
     @property
     def gpus(self) -> int:
-        return self.data * self.tensor * self.pipeline
+        return self.replicas * self.tensor * self.pipeline
+
+    @property
+    def replicas(self) -> int:
+        """The GPUs of a stage that have the same weights, but for experts: ZeRO shards their states."""
+        return self.data * self.context
+
+    def neighbours(self, stage: int) -> int:
+        """Return how many stages of the pipeline are next to one."""
+        return (stage > 0) + (stage < self.pipeline - 1)
 
     @property
     def text(self) -> str:
@@ -43,11 +56,16 @@ class Layout:
 
     @property
     def _needed(self) -> set[str]:
-        return {"data", "tensor", "pipeline"} | {name for name in ("zero", "expert") if getattr(self, name) > 1}
+        return {"data", "tensor", "pipeline"} | {
+            name for name in ("zero", "context", "expert") if getattr(self, name) > 1
+        }
 
 
 class Shareable(Protocol):
-    """A network that GPUs can share. ``inputs`` is the word for several of its inputs, ``depth`` counts its blocks."""
+    """A network that GPUs can share. ``inputs`` is the word for several of its inputs, ``depth`` counts its blocks.
+
+    ``tokens`` of an input; None unless they are chosen.
+    """
 
     @property
     def name(self) -> str: ...
@@ -58,7 +76,12 @@ class Shareable(Protocol):
     @property
     def depth(self) -> int: ...
 
+    @property
+    def tokens(self) -> int | None: ...
+
     def tensor_refusal(self, size: int) -> str | None: ...
+
+    def context_refusal(self, size: int) -> str | None: ...
 
     def expert_refusal(self, size: int, tensor: int) -> str | None: ...
 
@@ -73,23 +96,28 @@ def divisors(number: int) -> list[int]:
     return [size for size in range(1, number + 1) if number % size == 0]
 
 
-def layouts(network: Shareable, gpus: int, batch: int, most_tensor: int | None = None) -> Iterator[Layout]:
+def layouts(
+    network: Shareable, gpus: int, batch: int, most_tensor: int | None = None, may_split_all: bool = False
+) -> Iterator[Layout]:
     """Yield all layouts of so many GPUs that a network and a global batch allow.
 
-    ``most_tensor`` is the largest group that may share matrices: the GPUs of a node if nobody named a network.
+    ``most_tensor`` is the largest group that may share matrices: the GPUs of a node if nobody named a network. Without
+    ``may_split_all`` sequences are split as long as a GPU keeps ``PART`` tokens.
     """
-    for tensor in divisors(gpus):
-        if tensor_reason(network, tensor, most_tensor):
+    long = (network.tokens or 0) // PART
+    splits = [size for size in divisors(gpus) if may_split_all or size <= max(1, long)]
+    for tensor, split in product(divisors(gpus), splits):
+        if gpus % (tensor * split) or tensor_reason(network, tensor, most_tensor) or network.context_refusal(split):
             continue
-        for pipeline in divisors(gpus // tensor):
-            data = gpus // tensor // pipeline
+        for pipeline in divisors(gpus // tensor // split):
+            data = gpus // tensor // split // pipeline
             if pipeline_reason(network, pipeline) or data_reason(network, data, batch):
                 continue
             for expert in divisors(data):
                 if network.expert_refusal(expert, tensor):
                     continue
-                for zero in STAGES if data > 1 else (0,):
-                    yield Layout(data, zero, tensor, pipeline, expert)
+                for zero in STAGES if data * split > 1 else (0,):
+                    yield Layout(data, zero, tensor, pipeline, expert, split)
 
 
 def tensor_reason(network: Shareable, size: int, most: int | None) -> str | None:
@@ -117,7 +145,7 @@ def choose(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], mos
 
     Raises UserError, with the reason and the nearest layout that works, if there is none.
     """
-    able = list(layouts(network, gpus, batch, most_tensor))
+    able = list(layouts(network, gpus, batch, most_tensor, may_split_all="cp" in fixed))
     sizes = {FLAGS[flag]: size for flag, size in fixed.items()}
     found = [each for each in able if all(getattr(each, name) == size for name, size in sizes.items())]
     if found:
@@ -135,9 +163,10 @@ def choose(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], mos
 
 def _reason(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], most_tensor: int | None) -> str:
     """Return why no layout has the ``fixed`` sizes."""
-    sizes = {flag: fixed.get(flag, 1) for flag in ("dp", "tp", "pp")}
+    sizes = {flag: fixed.get(flag, 1) for flag in ("dp", "tp", "cp", "pp")}
     checks: list[Callable[[], str | None]] = [
         lambda: tensor_reason(network, sizes["tp"], most_tensor),
+        lambda: network.context_refusal(sizes["cp"]),
         lambda: pipeline_reason(network, sizes["pp"]),
         lambda: data_reason(network, sizes["dp"], batch),
         lambda: network.expert_refusal(fixed.get("ep", 1), sizes["tp"]),
@@ -145,10 +174,10 @@ def _reason(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], mo
     for check in checks:
         if reason := check():
             return reason
-    product = sizes["dp"] * sizes["tp"] * sizes["pp"]
-    if gpus % product or (product != gpus and {"dp", "tp", "pp"} <= set(fixed)):
+    made = prod(sizes.values())
+    if gpus % made or (made != gpus and {"dp", "tp", "pp"} <= set(fixed)):
         given = " x ".join(f"--{flag} {size}" for flag, size in sizes.items() if flag in fixed)
-        return f"{given} makes {product} GPUs, {'which do not divide' if gpus % product else 'not'} --gpus {gpus}"
+        return f"{given} makes {made} GPUs, {'which do not divide' if gpus % made else 'not'} --gpus {gpus}"
     if fixed.get("zero"):
         return f"--zero {fixed['zero']} shards the states of data groups, and there is one"
     if fixed.get("ep", 1) > 1:

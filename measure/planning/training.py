@@ -10,7 +10,7 @@ from measure.domain.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, S
 from measure.planning.fabric import Fabric
 from measure.planning.layout import Layout
 from measure.planning.states import StateBytes, StateMemory, state_memory
-from measure.planning.work import DATA, EXPERT, PIPELINE, TENSOR, StageWork, TrainedNetwork
+from measure.planning.work import CONTEXT, DATA, EXPERT, PIPELINE, TENSOR, StageWork, TrainedNetwork
 from measure.serving.kernels import collective
 
 ARITHMETIC, MEMORY, COMMUNICATION, BUBBLE = "arithmetic", "memory", "communication", "bubble"
@@ -132,8 +132,8 @@ class _Schedule:
 
     def states(self, stage: StageWork) -> StateMemory:
         layout, of = self.layout, self.setup.states
-        shared = state_memory(stage.shared, of, layout.zero, layout.data)
-        return shared + state_memory(stage.experts, of, layout.zero, layout.data // layout.expert)
+        shared = state_memory(stage.shared, of, layout.zero, layout.replicas)
+        return shared + state_memory(stage.experts, of, layout.zero, layout.replicas // layout.expert)
 
     def planned(
         self, kind: str, name: str, group: str, gpus: int, stride: int, calls: int, message: float, pipelined: bool
@@ -151,7 +151,9 @@ def plan_step(setup: TrainingSetup, layout: Layout, micro_batch: int, recompute:
     count = setup.batch // layout.data // micro_batch
     schedule = _Schedule(setup, layout, micro_batch, count, recompute == FULL)
     held = [_memory(schedule, stage, number) for number, stage in enumerate(stages)]
-    parts = [_StageTimes.of(schedule, stage, number) for number, stage in enumerate(stages)]
+    # The middle stages of a pipeline do the same
+    cases = dict.fromkeys((stage, layout.neighbours(number)) for number, stage in enumerate(stages))
+    parts = [_StageTimes.of(schedule, stage, neighbours) for stage, neighbours in cases]
     busiest = max(parts, key=lambda each: each.serial_s)
     bubble = (layout.pipeline - 1) / count
     arithmetic_s = busiest.flop / setup.chip.flop_per_s
@@ -161,7 +163,7 @@ def plan_step(setup: TrainingSetup, layout: Layout, micro_batch: int, recompute:
     busy = [arithmetic_s, busiest.pipelined_byte / setup.chip.byte_per_s, pipelined_s]
     serial_s = sum(busy) * (1 + bubble) + busiest.once_byte / setup.chip.byte_per_s + once_s
     overlapped_s = max(max(busy) * (1 + bubble), memory_s, pipelined_s + once_s)
-    forward = sum(stage.forward_flop for stage in stages) * layout.tensor
+    forward = sum(stage.forward_flop for stage in stages) * layout.tensor * layout.context
     model_flop = (1 + BACKWARD) * setup.batch * forward
     peak = setup.chip.flop_per_s * layout.gpus
     bounds = {
@@ -180,7 +182,8 @@ def _memory(schedule: _Schedule, stage: StageWork, number: int) -> GpuBytes:
     (one forward, one backward: Narayanan et al. 2021, arXiv:2104.04473).
 
     Stage 3 of ZeRO gathers the weights outside the blocks for both passes, and a block's with the next ones'. Stages 2
-    and 3 hold whole gradients of those until they are scattered. The most is alive as the backward pass begins, in its
+    and 3 hold whole gradients of those until they are scattered. A block of a split sequence has gathered keys and
+    values, and in its backward pass their whole gradients. The most is alive as the backward pass begins, in its
     first block, at its end, when all gradients are there and the activations of one block, or in the update, where
     torch's Adam keeps the roots of all second averages for a moment (``foreach``, its way on a GPU).
     """
@@ -192,17 +195,18 @@ def _memory(schedule: _Schedule, stage: StageWork, number: int) -> GpuBytes:
     root = has_gathered * stage.root * of.weight
     blocks = has_gathered * min(2 * stage.layer, stage.parameters - stage.root) * of.weight
     scattered = has_scattered * (stage.root + stage.layer) * of.gradient
-    is_accumulated = schedule.count > 1 or (layout.data > 1 and not has_scattered)  # or in the buckets of DDP
+    context = size * stage.context_byte
+    is_accumulated = schedule.count > 1 or (layout.replicas > 1 and not has_scattered)  # or in the buckets of DDP
     kept_byte = states.byte - (0.0 if is_accumulated else states.gradient_byte)
     peak = max(
         kept_byte + root + activations + loss,
-        kept_byte + root + activations + blocks + scattered,
-        states.byte + root + blocks + scattered + block,
+        kept_byte + root + activations + blocks + scattered + context,
+        states.byte + root + blocks + scattered + context + block,
         states.byte + of.update * states.optimizer_byte / (of.master + of.moments),
     )
     return GpuBytes(
         states.weight_byte, states.gradient_byte, states.optimizer_byte, activations, loss,
-        root + blocks + scattered, peak,
+        root + blocks + scattered + context, peak,
     )  # fmt: skip
 
 
@@ -217,8 +221,8 @@ class _StageTimes:
     serial_s: float
 
     @classmethod
-    def of(cls, schedule: _Schedule, stage: StageWork, number: int) -> "_StageTimes":
-        """Count FLOP, bytes of memory and collectives.
+    def of(cls, schedule: _Schedule, stage: StageWork, neighbours: int) -> "_StageTimes":
+        """Count FLOP, bytes of memory and collectives of a stage with so many ``neighbours``.
 
         Each micro-batch reads the weights in both passes, once more to recompute, and adds to the gradients; what it
         saves is written and read. The optimiser reads its shard of gradients and states, and writes states and weights.
@@ -232,36 +236,38 @@ class _StageTimes:
         pipelined_byte += 2 * inputs * (stage.saved_byte + is_full * stage.input_byte + stage.loss_byte)
         updated = states.optimizer_byte / (of.master + of.moments)  # parameters
         once_byte = updated * (of.weight + of.gradient) + 2 * states.optimizer_byte
-        found = tuple(_collectives(schedule, stage, number))
+        found = tuple(_collectives(schedule, stage, neighbours))
         serial_s = flop / setup.chip.flop_per_s + (pipelined_byte + once_byte) / setup.chip.byte_per_s
         return cls(flop, pipelined_byte, once_byte, found, serial_s + sum(each.least_s for each in found))
 
 
-def _collectives(schedule: _Schedule, stage: StageWork, number: int) -> Iterator[PlannedCollective]:
+def _collectives(schedule: _Schedule, stage: StageWork, neighbours: int) -> Iterator[PlannedCollective]:
     """Yield the collectives of a GPU of a stage in a step."""
     layout, count = schedule.layout, schedule.count
-    groups = {TENSOR: (layout.tensor, 1), EXPERT: (layout.expert, layout.tensor)}
+    groups = {
+        TENSOR: (layout.tensor, 1),
+        EXPERT: (layout.expert, layout.tensor),
+        CONTEXT: (layout.context, layout.tensor * layout.expert),
+    }
     for each in stage.exchanges:
         calls = count * (each.forward + each.backward + schedule.is_full * each.again)
         message = schedule.micro_batch * each.message_byte
         yield schedule.planned(each.kind, each.name, each.group, *groups[each.group], calls, message, True)
-    replicas = layout.data // layout.expert
     for parameters, name, gpus, stride in (
-        (stage.shared, "", layout.data, layout.tensor),
-        (stage.experts, " of experts", replicas, layout.tensor * layout.expert),
+        (stage.shared, "", layout.replicas, layout.tensor),
+        (stage.experts, " of experts", layout.replicas // layout.expert, layout.tensor * layout.expert),
     ):
         if parameters and gpus > 1:
             for kind, of, calls, message, pipelined in _data_calls(schedule, parameters):
                 yield schedule.planned(kind, f"{of}{name}", DATA, gpus, stride, calls, message, pipelined)
     if layout.pipeline > 1:
-        sends = count * ((number < layout.pipeline - 1) + (number > 0))
         message = schedule.micro_batch * max(each.sent_byte for each in schedule.setup.network.stages(layout))
-        sizes = layout.pipeline, layout.tensor * layout.data
-        yield schedule.planned(SEND, "activations and gradients", PIPELINE, *sizes, sends, message, True)
+        sizes = layout.pipeline, layout.tensor * layout.replicas
+        yield schedule.planned(SEND, "activations and gradients", PIPELINE, *sizes, count * neighbours, message, True)
 
 
 def _data_calls(schedule: _Schedule, parameters: float) -> Iterator[tuple[str, str, int, float, bool]]:
-    """Yield the collectives of data groups: gradients are added, and from stage 1 of ZeRO on weights gathered.
+    """Yield the collectives of GPUs with the same weights: gradients are added, from stage 1 of ZeRO weights gathered.
 
     Stages 0 and 1 add the gradients once a step. Stages 2 and 3 keep no whole gradient, so they do after each
     micro-batch. Stage 3 gathers the weights in the forward and in the backward pass of each micro-batch.

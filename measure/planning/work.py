@@ -5,12 +5,12 @@ from typing import Protocol
 
 from measure.planning.layout import Layout, Shareable
 
-TENSOR, EXPERT, DATA, PIPELINE = "tensor", "expert", "data", "pipeline"
+TENSOR, CONTEXT, EXPERT, DATA, PIPELINE = "tensor", "context", "expert", "data", "pipeline"
 
 
 @dataclass(frozen=True)
 class LayerCollective:
-    """A collective of the ``tensor`` or ``expert`` group: its calls and the message of one input.
+    """A collective of the ``tensor``, ``context`` or ``expert`` group: its calls and the message of one input.
 
     ``again``: the calls of ``forward`` that run again if activations are recomputed.
     """
@@ -33,6 +33,7 @@ class StageWork:
     the backward pass of attention computes again; ``blocks_flop`` the part that recomputing all blocks repeats.
     ``saved_byte`` is kept for the backward pass, ``input_byte`` if only the inputs of blocks are, ``block_byte`` in the
     largest block; ``loss_byte`` when the backward pass begins. ``sent_byte`` goes to the next stage, and as much back.
+    ``context_byte`` are a block's keys and values of a whole sequence that is split, and their gradients.
     """
 
     shared: float
@@ -48,6 +49,7 @@ class StageWork:
     loss_byte: float
     sent_byte: float
     exchanges: tuple[LayerCollective, ...] = ()
+    context_byte: float = 0.0
 
     @property
     def parameters(self) -> float:
@@ -55,12 +57,9 @@ class StageWork:
 
 
 class TrainedNetwork(Shareable, Protocol):
-    """A network as a plan takes it. ``tokens`` of an input; None unless they are chosen."""
+    """A network as a plan takes it."""
 
     @property
     def parameters(self) -> int: ...
-
-    @property
-    def tokens(self) -> int | None: ...
 
     def stages(self, layout: Layout) -> tuple[StageWork, ...]: ...

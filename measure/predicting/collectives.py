@@ -12,7 +12,7 @@ from measure.domain.chips import fold_name
 from measure.errors import UserError, quote
 from measure.predicting.kernels import CLASS, COLLECTIVES, SPLIT, KernelModel, ServedChip, model_of, served_chips
 from measure.predicting.links import Link
-from measure.predicting.served_records import KernelCoefficient, KernelError, with_link
+from measure.predicting.served_records import KernelCoefficient, KernelError, read_kernels, with_link
 from measure.predicting.serving import MOST_GPUS
 from measure.serving.kernels import COLLECTIVES as SORTS
 from measure.serving.kernels import collective
@@ -69,7 +69,7 @@ class CollectivePredictor:
     def read(cls, data: Path) -> "CollectivePredictor":
         """Read the fit of a data folder, else this project's. Raises UserError for an invalid cell."""
         coefficients, errors = (curated_file(record, data) for record in (KernelCoefficient, KernelError))
-        return cls(served_chips(data), table.read(coefficients, KernelCoefficient), table.read(errors, KernelError))
+        return cls(served_chips(data), read_kernels(coefficients), table.read(errors, KernelError))
 
     def predict(self, kind: str, message_byte: float, gpus: int, chip: str) -> LikelyCollective:
         """Return NCCL's likely time among so many GPUs of a node. Raises UserError for an unknown chip, link or kind.

@@ -7,6 +7,7 @@ kernel, and of one kernel on a class of chips. A collective's class is the sort 
 link itself. A series is the timings of a kernel on a device.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,6 +139,11 @@ TERMS: dict[str, Callable[[Columns], dict[str, Numbers]]] = {
     PRODUCTS: product_terms, PREFILL: prefill_terms, DECODE: decode_terms, LATENT_PREFILL: attention_terms,
     LATENT_DECODE: attention_terms, EXPERTS: expert_terms, COLLECTIVES: collective_terms,
 }  # fmt: skip
+
+
+def term_names(kind: str) -> list[str]:
+    """Return the names of the terms of a kind, in their order."""
+    return list(TERMS[kind](defaultdict(lambda: np.ones(1))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from measure.predicting import serving
 from measure.predicting.kernels import CLASS, model_of
 from measure.predicting.model import Effects
 from measure.predicting.records import POOL
-from measure.predicting.served_records import WHOLE, KernelCoefficient, ServedCoefficient, ServedError
+from measure.predicting.served_records import WHOLE, KernelCoefficient, ServedCoefficient, ServedError, read_kernels
 from measure.predicting.serving import FIRST, FURTHER, Load
 from measure.serving import plan as plans
 
@@ -78,9 +78,9 @@ class ServedPredictor:
 
     @classmethod
     def read(cls, data: Path) -> "ServedPredictor":
-        """Read the tables of ``python -m measure fit``. Raises UserError for an invalid cell."""
+        """Read the tables of ``python -m measure fit``. Raises UserError for an invalid cell or other terms."""
         return cls(
-            table.read(file_of(KernelCoefficient, data), KernelCoefficient),
+            read_kernels(file_of(KernelCoefficient, data)),
             table.read(file_of(ServedCoefficient, data), ServedCoefficient),
             table.read(file_of(ServedError, data), ServedError),
         )

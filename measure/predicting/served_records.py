@@ -1,8 +1,12 @@
 """The tables behind predicted tokens: ``python -m measure fit`` writes them from timed kernels and servers."""
 
+from collections import defaultdict
+from pathlib import Path
 from typing import Annotated
 
+from measure.cache.table import read
 from measure.domain.schema import NUMBER, Column, one_of, table
+from measure.errors import UserError, as_called, quote
 from measure.predicting import kernels, serving
 
 WHOLE, ASIDE = "all", "put aside"
@@ -25,6 +29,22 @@ class KernelCoefficient:
     label: Annotated[str, Column("the kernel; with a class of chips or a link before it", empty="")]
     term: Annotated[str, "a term of `docs/prediction.md`"]
     value: Annotated[float, Column("the coefficient of a kind, or the factor on it", NUMBER)]
+
+
+def read_kernels(path: Path) -> list[KernelCoefficient]:
+    """Read the coefficients of kernels. Raises UserError for an invalid cell, and for terms that the model lacks."""
+    found = read(path, KernelCoefficient)
+    terms = defaultdict[tuple[str, str, str], list[str]](list)
+    for row in found:
+        terms[row.kind, row.level, row.label].append(row.term)
+    for (kind, level, label), names in terms.items():
+        if names != (known := kernels.term_names(kind)):
+            where = f"{kind}, {level}" + (f" {quote(label)}" if label else "")
+            differing = sorted(set(names) ^ set(known))
+            how = f"differ in {', '.join(map(quote, differing))}" if differing else "stand in another order"
+            remedy = f"fit again with {as_called('measure fit')}"
+            raise UserError(f"{path}: the terms of {where} {how} from those of this program; {remedy}")
+    return found
 
 
 @table("prediction/kernel_errors.csv", key=("kind", "device"))

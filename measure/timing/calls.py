@@ -4,8 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import add
 from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from measure.machine import settings
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.call import Call, held_tensors, torch_dtype
+from measure.models.losses import Loss
 from measure.timing import variant_setup
 from measure.timing.sampling import Sampling, Timing, sample
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, run_first_call
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-REGRESSION = ("audio", "optical flow")  # families fitted to numbers; for speech, CTC would need a text
 LEARNING_RATE, MOMENTUM = 1e-3, 0.9  # a small rate keeps weights near their first values: denormal ones are slow
 GRAPH_WARM_UPS = 3  # calls before a capture, as in PyTorch's notes
 MOST_HALVINGS = 20  # steps for the scale of a loss to settle; 16 halvings bring it from 2^16 to 1
@@ -144,46 +142,6 @@ def prepare(
     return Replay(forward) if is_graph else forward
 
 
-@dataclass
-class Loss:
-    """The sum of the distances between all outputs that have a gradient and random targets.
-
-    Scores of classes have the mean cross entropy of random labels: shape (batch, classes), segmentation (batch,
-    classes, height, width), sequences (batch, steps, classes). Other outputs, and all of families in ``REGRESSION``,
-    have the mean square difference to normal numbers. Targets are drawn in the first call, which is not timed. Raises
-    NotImplementedError if no output has a gradient.
-    """
-
-    model: Model
-    targets: "list[torch.Tensor]" = field(default_factory=list)
-
-    def __call__(self, output: Any) -> "torch.Tensor":
-        from torch.nn.functional import cross_entropy, mse_loss
-
-        outputs = [each for each in held_tensors(output) if each.requires_grad and each.is_floating_point()]
-        if not outputs:
-            raise NotImplementedError(f"{self.model.name} has no output that a gradient flows back from")
-        if any(each.is_nested for each in outputs):
-            raise NotImplementedError(f"{self.model.name} returns a nested tensor; the loss takes dense ones: pad it")
-        if not self.targets:
-            self.targets = [self._draw_target(tensor) for tensor in outputs]
-        distances = []
-        for scores, target in zip(outputs, self.targets, strict=True):
-            if scores.ndim == 3 and not target.is_floating_point():
-                scores, target = scores.flatten(0, 1), target.flatten()
-            distances.append((mse_loss if target.is_floating_point() else cross_entropy)(scores, target))
-        return reduce(add, distances)
-
-    def _draw_target(self, output: "torch.Tensor") -> "torch.Tensor":
-        import torch
-
-        dimension = 2 if output.ndim == 3 else 1
-        if self.model.family in REGRESSION or output.ndim < 2 or output.shape[dimension] < 2:
-            return torch.randn_like(output)
-        classes, shape = output.shape[dimension], (*output.shape[:dimension], *output.shape[dimension + 1 :])
-        return torch.randint(classes, shape, device=output.device)
-
-
 class TrainingStep:
     """A network in train mode with an optimiser, SGD with momentum or Adam. A call takes one step, stage by stage.
 
@@ -194,7 +152,7 @@ class TrainingStep:
     def __init__(self, call: Forward, model: Model, uses_adam: bool) -> None:
         import torch
 
-        self._call, self._loss = call, Loss(model)
+        self._call, self._loss = call, Loss(model.name, model.family)
         self.network, self.held = call.network.train(), call.held
         parameters = self.network.parameters()
         if uses_adam:

@@ -14,7 +14,7 @@ from measure.planning.counted import CountedNetwork, of_memory
 from measure.planning.decoders import TrainedDecoder
 from measure.planning.fabric import Fabric
 from measure.planning.inference import SIZES, ServingCollective, serving_plans
-from measure.planning.layout import FLAGS
+from measure.planning.layout import FLAGS, PART
 from measure.planning.likely import LikelyCalls, likely_calls
 from measure.planning.limits import limits
 from measure.planning.search import best_plans
@@ -30,10 +30,12 @@ from measure.serving.plan import check_precisions
 from measure.verbs.flags import Verbs, add_formats, add_verb, parse_count, parse_positive
 from measure.verbs.plan_tables import Heading, serving_lines, training_lines
 from measure.verbs.run_flags import resolve_request_of_one, with_defaults
+from measure.verbs.stored import STORED, add_stored, stored, stored_formats
 from measure.verbs.terminal import aligned, markdown
 
 CONTEXT = 4096  # tokens of a sequence
 COUNTED_BATCH = 4  # inputs of the step that is counted; batch normalisation refuses one
+OF_TRAINING = "zero", "cp", "precision", "optimizer", "recompute", "micro_batch"
 USUAL_NODE = 8  # GPUs of a node if nobody says how many a chip's link joins
 
 
@@ -58,12 +60,15 @@ def add_verbs(verbs: Verbs) -> None:
         "dp": "data groups",
         "zero": "stage of ZeRO: 0 is DDP, 3 is FSDP",
         "tp": "GPUs that share each matrix",
+        "cp": "GPUs that split each sequence",
         "pp": "pipeline stages",
         "ep": "data groups with different experts",
     }
     for name, text in texts.items():
         parse = _parse_stage if name == "zero" else parse_count
-        add(f"--{name}", type=parse, metavar="N", help=f"{text} (default: tries all)")
+        tried = f"those that leave each {PART:,} tokens" if name == "cp" else "all"
+        add(f"--{name}", type=parse, metavar="N", help=f"{text} (default: tries {tried})")
+    add_stored(flags.add_argument_group("with --inference").add_argument)
     text = "rate between nodes, each way and for each GPU, such as 50 for 400 Gb/s InfiniBand"
     add("--network", type=_parse_rate, metavar="GB/s", help=text)
     add_formats(flags, {"--json": "print all plans as JSON (docs/json.md)", "--markdown": "print Markdown"})
@@ -80,10 +85,11 @@ def _parse_rate(text: str) -> float:
 
 
 def main(flags: argparse.Namespace) -> int:
-    """Plan a training step on several GPUs: all products of data, ZeRO, tensor, pipeline and expert parallelism that
-    they allow, the best first. Of each plan the memory of a GPU, its FLOP, the bytes of each collective, and the least
-    step time by the datasheet, with and without overlap; then how many GPUs communication leaves busy, in closed form
-    (docs/plans.md). With --inference, plan a server. Needs no GPU, no weights and no network.
+    """Plan a training step on several GPUs: all products of data, ZeRO, tensor, context, pipeline and expert
+    parallelism that they allow, the best first. Of each plan the memory of a GPU, its FLOP, the bytes of each
+    collective, and the least step time by the datasheet, with and without overlap; then how many GPUs communication
+    leaves busy, in closed form (docs/plans.md). With --inference, plan a server. Needs no GPU, no weights and no
+    network.
     """
     chip = _chip(flags.data, flags.chip)
     link = chip.known_link
@@ -91,6 +97,8 @@ def main(flags: argparse.Namespace) -> int:
     decoder = _decoder(flags.model)
     if flags.inference:
         return _serve(flags, decoder, chip, link, fabric)
+    if given := [name for name in STORED if getattr(flags, name)]:
+        raise UserError(f"--{given[0]}: belongs to a server; add --inference, or leave it out")
     return _train(flags, decoder, chip, link, fabric)
 
 
@@ -129,7 +137,9 @@ def _train(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip,
 
 
 def _serve(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip, link: Link, fabric: Fabric) -> int:
-    given = [name for name in ("zero", "precision", "optimizer", "recompute", "micro_batch") if getattr(flags, name)]
+    given = [
+        name for name in ("zero", "cp", "precision", "optimizer", "recompute", "micro_batch") if getattr(flags, name)
+    ]
     if given:
         raise UserError(f"--{given[0].replace('_', '-')}: belongs to training; leave it out, or leave out --inference")
     if decoder is None:
@@ -137,12 +147,14 @@ def _serve(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip,
             f"--inference: {flags.model} is no hf: configuration; each GPU serves its own copy of such a network, "
             "whose time measure predict tells"
         )
+    decoder = stored(decoder, flags)
     check_precisions(decoder, chip.name, chip.flop_per_s)
     context = flags.context or CONTEXT
     plans = serving_plans(decoder, chip, fabric, flags.gpus, flags.batch, context, _fixed(flags, SIZES))
     likely = _likely(flags.data, chip, plans[0].collectives)
     if flags.json:
-        head = _head(flags, decoder.name, chip, link, fabric) | {"context_tokens": context}
+        head = _head(flags, decoder.name, chip, link, fabric)
+        head |= {"context_tokens": context} | stored_formats(decoder)
         rows = [asdict(plan) | {"fits": plan.fits} for plan in plans]
         print(json.dumps(head | {"plans": rows, "likely": [*map(asdict, likely)]}, indent=2, allow_nan=False))
         return 0

@@ -11,6 +11,7 @@ from measure.planning.search import next_that_fits
 from measure.planning.training import PlannedCollective, TrainingPlan, TrainingSetup
 from measure.predicting.links import Link
 from measure.serving.decoder import Decoder, Experts
+from measure.verbs.stored import stored_text
 from measure.verbs.terminal import Table
 
 OF_NETWORK = "of the network"
@@ -207,7 +208,7 @@ def serving_lines(
     table: Table,
 ) -> list[str]:  # fmt: skip
     best = plans[0]
-    texts = [decoder.name, f"{si(decoder.weight_byte, 'B')} of weights"]
+    texts = [decoder.name, stored_text(decoder)]
     texts += [f"{best.requests:,} requests of {context:,} tokens", heading.text]
     lines = [", ".join(texts), "", *_table(plans[:SHOWN], SERVING, table), *_more(len(plans)), ""]
     if best.collectives:
@@ -218,7 +219,7 @@ def serving_lines(
 
 def _serving_notes(heading: Heading, decoder: Decoder, best: ServingPlan) -> Iterator[str]:
     if best.fits is False:
-        yield "No plan fits; use more GPUs, a smaller --batch or a shorter --context."
+        yield "No plan fits; use more GPUs, a smaller --batch, a shorter --context, or fewer bits (--weights, --cache)."
     yield "A step makes a token of each request; a prompt is one in each data group."
     if any(isinstance(layer.feed_forward, Experts) for layer in decoder.layers):
         yield "Experts are routed at random."

@@ -21,11 +21,12 @@ from measure.serving import configuration
 from measure.serving.decoder import Decoder
 from measure.serving.plan import Plan, check_context, check_plan, check_precisions, most_requests
 from measure.verbs.flags import parse_count, parse_positive
+from measure.verbs.stored import STORED, add_stored, stored, stored_formats, stored_text
 from measure.verbs.terminal import aligned, markdown
 
 ENGINES = "vllm", "sglang", "trtllm"
 PLAN = {"tp": "tensor", "ep": "expert", "dp": "data", "pp": "pipeline"}
-ASKED = "gpus", *PLAN, "context", "output", "weights", "cache", "engine", "price"
+ASKED = "gpus", *PLAN, "context", "output", *STORED, "engine", "price"
 CONTEXT, OUTPUT = 4096, 1024  # tokens of a prompt and of an answer
 
 
@@ -38,8 +39,7 @@ def add_flags(flags: argparse.ArgumentParser) -> None:
         add(f"--{name}", type=parse_count, metavar="N", help=f"{part} parallelism (default: {text})")
     add("--context", type=parse_count, metavar="N", help=f"tokens of a prompt (default: {CONTEXT})")
     add("--output", type=parse_count, metavar="N", help=f"tokens of an answer (default: {OUTPUT})")
-    add("--weights", metavar="FORMAT", help="stored format, such as bf16, fp8 or nvfp4 (default: the configuration's)")
-    add("--cache", metavar="FORMAT", help="format of keys and values (default: the configuration's)")
+    add_stored(add)
     add("--engine", choices=ENGINES, metavar="ENGINE", help=f"{', '.join(ENGINES)} (default: {ENGINES[0]})")
     add("--price", type=_parse_price, metavar="PRICE", help="of an hour of a GPU, in any currency")
 
@@ -54,7 +54,7 @@ def _parse_price(text: str) -> float:
 
 def main(flags: argparse.Namespace) -> int:
     """Predict the tokens of a served language model."""
-    decoder = configuration.stored(configuration.find(flags.model.removeprefix("hf:")), flags.weights, flags.cache)
+    decoder = stored(configuration.find(flags.model.removeprefix("hf:")), flags)
     plan = _plan(flags)
     context, output = flags.context or CONTEXT, flags.output or OUTPUT
     check_plan(decoder, plan)
@@ -81,6 +81,7 @@ def main(flags: argparse.Namespace) -> int:
     if flags.json:
         heading = {"model": decoder.name, "engine": engine, "gpus": plan.gpus, "plan": vars(plan)}
         heading |= {"context_tokens": context, "output_tokens": output, "parameter_byte": decoder.weight_byte}
+        heading |= stored_formats(decoder)
         print(json.dumps(heading | {"predictions": [*map(asdict, rows)]}, indent=2, allow_nan=False))
         return 0
     columns = COLUMNS | ({PRICE: _cost} if flags.price else {})
@@ -88,7 +89,7 @@ def main(flags: argparse.Namespace) -> int:
         [tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)], NUMBERS
     )
     sizes = ", ".join(f"{name}={size}" for name, size in vars(plan).items() if size > 1) or "one copy"
-    texts = [decoder.name, f"{si(decoder.weight_byte, 'B')} of weights", f"{plan.gpus} GPUs ({sizes})"]
+    texts = [decoder.name, stored_text(decoder), f"{plan.gpus} GPUs ({sizes})"]
     texts += [f"prompts of {context:,} tokens", f"answers of {output:,}", engine]
     print("\n".join([", ".join(texts), "", *lines, "", *_notes(rows)]))
     return 0

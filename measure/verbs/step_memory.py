@@ -136,6 +136,7 @@ def peak_line(step: StepMemory) -> str:
         "parameters": step.parameter_byte,
         "state of the optimiser": step.state_byte,
         "buffers and inputs": step.buffer_byte + step.input_byte,
+        "targets": step.target_byte,
         "gradients of parameters": peak.gradient_byte,
         "saved": peak.saved_byte,
         "others": other,

@@ -1,5 +1,6 @@
 """The trace of allocations, and the workspace that its peak leaves out."""
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -40,6 +41,18 @@ def test_the_peak_is_the_most_that_is_alive_at_once():
     assert peak_byte([second, third]) == 7
     assert peak_byte([Allocation(5, 0, 10), Allocation(6, 10, 20)]) == 6
     assert peak_byte([]) == 0
+
+
+def test_the_peak_of_a_step_with_many_classes_is_that_of_torchs_allocator(tmp_path):
+    settings = {
+        "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 8000,
+    }  # fmt: skip
+    (tmp_path / "llama.json").write_text(json.dumps(settings), "utf-8")
+    (model,), device = catalog.find([f"hf:{tmp_path / 'llama.json'}_prefill_128"]), devices.find("cpu")
+    for case, optimizer in ((STEP, SGD), (ADAM, ADAM)):
+        traced_byte, _ = traced_peaks(model, 1, device, *CASES[case])
+        assert step_memory(model, 1, optimizer=optimizer).peak.byte == pytest.approx(traced_byte, rel=0.001)
 
 
 @pytest.mark.slow

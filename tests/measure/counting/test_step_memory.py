@@ -33,16 +33,18 @@ def test_a_step_by_hand():
     found = counted(perceptron(), torch.ones(4, 3))
     # 15 + 10 weights with gradients and momentum; 4 rows of 3. All of 4 bytes.
     assert (found.parameter_byte, found.gradient_byte, found.state_byte, found.input_byte) == (100, 100, 100, 48)
-    resident = 100 + 100 + 48
+    assert found.target_byte == 4 * 8  # a label of 8 bytes for each row
+    resident = 100 + 100 + 48 + 32
     # Hidden 4 x 5 of the first layer; of ReLU, when both are alive; the first is gone when there are 4 x 2 scores.
-    # The loss of the given gradient is one number.
+    # Cross entropy makes as many logarithms of probabilities, then the loss and the sum of the labels' weights.
     forward = [moment for moment in found.timeline if moment.phase == "forward"]
     assert [(moment.operator, moment.byte - resident) for moment in forward] == [
-        ("mm", 80), ("relu", 80 + 80), ("mm", 80 + 32), ("empty", 80 + 32 + 4),
+        ("mm", 80), ("relu", 80 + 80), ("mm", 80 + 32),
+        ("_log_softmax", 80 + 2 * 32), ("nll_loss_forward", 80 + 2 * 32 + 4 + 4),
     ]  # fmt: skip
     # ReLU's result is kept by ReLU and by the layer after it: it counts once, for ReLU.
     assert [(each.operator, each.calls, each.saved_byte) for each in found.operators] == [("relu", 1, 80)]
-    assert [block.saved_byte for block in found.blocks] == [0, 80, 0, 0]
+    assert [block.saved_byte for block in found.blocks] == [0, 80, 0]
     assert [block.output_byte for block in found.blocks[:3]] == [80, 80, 32]
     # Backward: scores, loss and its gradient stay; the scores' gradient (32), of the second weight (40), of ReLU's
     # result (80), of its input (80), of the first weight (60). What an operator has used up is freed after it.
@@ -80,12 +82,46 @@ def test_a_result_that_is_viewed_before_its_next_use_counts_for_its_operator():
     assert [block.saved_byte for block in found.blocks if block.saved_byte] == [160]
 
 
+def test_the_loss_of_many_classes_by_hand():
+    rows, classes = 6, 8000
+    found = counted(nn.Linear(4, classes, bias=False), torch.ones(rows, 4))
+    weight, scores = 4 * 4 * classes, 4 * rows * classes
+    # Weight, momentum, inputs, labels. Scores, logarithms of probabilities, the gradients of both; loss, its gradient.
+    assert found.peak.byte == 2 * weight + 4 * rows * 4 + 8 * rows + 4 * scores + 4 + 4
+    assert (found.peak.phase, found.peak.part, found.peak.operator) == (
+        "backward", "loss", "_log_softmax_backward_data",
+    )  # fmt: skip
+    assert found.saved_byte == 0  # of the network: its product keeps inputs and weight, which are resident
+    assert [block.path for block in found.blocks] == ["."]
+
+
+def test_the_loss_of_numbers_by_hand():
+    call = Call(nn.Linear(4, 8, bias=False), (torch.ones(6, 4),))
+    found = memory_of_call(copy_to_meta(call), lambda: copy_to_meta(call), None, "sgd", "cpu", "audio")
+    # Outputs are fitted to 6 x 8 numbers. At the end: outputs, their gradient, that of the weight; loss, its gradient.
+    assert found.target_byte == 4 * 48
+    assert found.timeline[-2].byte - found.resident_byte == 4 * (48 + 48 + 32 + 2)
+
+
+def test_an_output_that_the_loss_does_not_take_has_a_given_gradient():
+    class Complex(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(10))
+
+        def forward(self, inputs):
+            return torch.complex(self.weight * inputs, inputs)
+
+    found = counted(Complex(), torch.ones(10))
+    assert (found.target_byte, found.gradient_byte) == (0, 40)
+
+
 def test_an_update_under_adam_by_hand():
     # Two averages of 25 weights and two numbers of steps; root and quotient of the 15 weights, or the root of all.
     for kind, work in (("cpu", 2 * 60), ("cuda", 100)):
         found = counted(perceptron(), torch.ones(4, 3), "adam", kind)
         assert found.state_byte == 2 * 100 + 2 * 4
-        assert found.timeline[-1].byte == 100 + 100 + 208 + 48 + work
+        assert found.timeline[-1].byte == 100 + 100 + 208 + 48 + 32 + work
         assert sum(block.state_byte for block in found.blocks) == 208
 
 

@@ -53,6 +53,17 @@ def test_gpt_as_megatron_counts_it():
     assert eighth.saved_byte == pytest.approx(whole.saved_byte / 8)
 
 
+def test_parts_of_a_sequence_save_their_tokens():
+    decoder = configuration.find("Meta-Llama-3.1-8B")
+    whole, eighth = (TrainedDecoder(decoder, 65536, 2).stages(Layout(context=size))[0] for size in (1, 8))
+    for part in ("saved_byte", "input_byte", "block_byte", "loss_byte", "forward_flop", "attention_flop"):
+        assert getattr(eighth, part) == pytest.approx(getattr(whole, part) / 8)
+    assert eighth.parameters == whole.parameters
+    # Expanded keys and values of DeepSeek-V3: 128 heads of 128 + 64 and of 128 numbers at 2 B, and their gradients
+    latent = TrainedDecoder(configuration.find("DeepSeek-V3"), 65536, 2).stages(Layout(context=8))[0]
+    assert latent.context_byte == 2 * 65536 * 128 * (128 + 64 + 128) * 2
+
+
 def test_the_loss_holds_scores_and_twice_fp32():
     # 128,256 scores of Llama 3 at bf16, the logarithms of probabilities and their gradient at fp32: 2 + 4 + 4 B each
     assert loss_byte(128_256, 2) == 1_282_560

@@ -14,8 +14,8 @@ from measure.planning.training import Accelerator, TrainingSetup
 from measure.serving import configuration
 
 
-def llama():
-    return TrainedDecoder(configuration.find("Meta-Llama-3.1-70B"), 4096, 2)
+def llama(tokens=4096):
+    return TrainedDecoder(configuration.find("Meta-Llama-3.1-70B"), tokens, 2)
 
 
 def test_all_products_of_a_number_of_gpus():
@@ -25,6 +25,18 @@ def test_all_products_of_a_number_of_gpus():
     expected |= {Layout(2, zero, *sizes) for zero in range(4) for sizes in ((2, 1), (1, 2))}
     expected |= {Layout(tensor=4), Layout(tensor=2, pipeline=2), Layout(pipeline=4)}
     assert found == expected
+
+
+def test_long_sequences_are_split():
+    # Two GPUs: data groups or parts of a sequence with four stages of ZeRO each, tensor, pipeline
+    expected = {Layout(2, zero) for zero in range(4)} | {Layout(zero=zero, context=2) for zero in range(4)}
+    assert set(layouts(llama(16384), 2, 64)) == expected | {Layout(tensor=2), Layout(pipeline=2)}
+    # 16,384 tokens are two parts of 8,192. --cp splits shorter ones
+    assert {each.context for each in layouts(llama(16384), 8, 64)} == {1, 2}
+    assert {each.context for each in layouts(llama(16383), 8, 64)} == {1}
+    assert {each.context for each in choose(llama(), 8, 64, {"cp": 4}, 8)} == {4}
+    # One sequence leaves seven of eight GPUs no other data: they split it, share matrices, or have other layers
+    assert {each.context for each in layouts(llama(131072), 8, 1)} == {1, 2, 4, 8}
 
 
 def test_experts_join_data_groups():
@@ -43,6 +55,9 @@ def test_experts_join_data_groups():
         (64, 64, {"tp": 8, "pp": 16}, "makes 128 GPUs, which do not divide --gpus 64; .* is --dp 1 --tp 4 --pp 16"),
         (64, 64, {"tp": 16}, "--tp 16 crosses nodes of 8 GPUs, and .* need --network GB/s; .* --tp 8"),
         (8, 64, {"zero": 3, "tp": 8}, "--zero 3 shards the states of data groups, and there is one; .* --tp 4"),
+        (6, 64, {"cp": 3}, "--cp 3 does not cut 4096 tokens into 6 parts, two for each GPU (--cp 2 or 4 does); "
+         ".* is --dp 1 --tp 1 --cp 2 --pp 3"),
+        (8, 64, {"cp": 16}, "--cp 16 makes 16 GPUs, which do not divide --gpus 8; .* is --dp 1 --tp 1 --cp 8 --pp 1"),
         (8, 64, {"ep": 2}, "--ep 2 spreads experts, and the layers have none; the nearest that works is"),
         (97, 64, {}, "97 GPUs cannot share .*; use --gpus 96, or --batch 97 or a multiple"),
     ],
@@ -51,7 +66,7 @@ def test_a_wrong_layout_gets_the_nearest_that_works(gpus, batch, fixed, sentence
     pattern = ".*".join(re.escape(part) for part in sentence.split(".*"))
     with pytest.raises(UserError, match=pattern) as raised:
         choose(llama(), gpus, batch, fixed, 8)
-    flags = re.findall(r"--(dp|zero|tp|pp|ep) (\d+)", str(raised.value).rpartition("works is")[2])
+    flags = re.findall(r"--(dp|zero|tp|cp|pp|ep) (\d+)", str(raised.value).rpartition("works is")[2])
     if flags:  # what it names does work
         assert choose(llama(), gpus, batch, {flag: int(size) for flag, size in flags}, 8)
 

@@ -94,6 +94,50 @@ def test_tensor_groups_gather_and_scatter_the_stream():
     assert gathers.sent_byte == gathers.calls * gathers.message_byte * 7 / 8
 
 
+def test_gpus_that_split_sequences_gather_keys_and_values():
+    tokens = 131_072
+    plan = plan_step(large(batch=8, tokens=tokens), Layout(4, 3, context=16), 1, FULL)
+    # Keys and values of a sequence in a layer: 8 heads of 128 numbers each, at 2 B
+    message = tokens * 2 * 8 * 128 * 2
+    gathers, scatters, gradients, weights = plan.collectives
+    # Two micro-batches of 80 layers: gathered forward, once more to recompute, once backward; gradients scattered
+    assert (gathers.kind, gathers.gpus, gathers.calls, gathers.message_byte) == (ALL_GATHER, 16, 2 * 80 * 3, message)
+    assert (scatters.kind, scatters.calls, scatters.message_byte) == (REDUCE_SCATTER, 2 * 80, message)
+    assert gathers.sent_byte == 480 * message * 15 / 16
+    kept = plan_step(large(batch=8, tokens=tokens), Layout(4, 3, context=16), 1)
+    assert kept.collectives[0].calls == 2 * 80 * 2
+    # All 64 GPUs have the same weights: ZeRO shards 16 B of each, and gradients are added among all
+    assert (gradients.gpus, weights.gpus) == (64, 64)
+    memory = plan.memory
+    assert memory.weights + memory.gradients + memory.optimizer == 16 * PARAMETERS / 64
+    # Activations are those of 8,192 tokens, a 16th
+    whole = plan_step(large(batch=8, tokens=tokens), Layout(4, 3), 1, FULL)
+    assert memory.activations == pytest.approx(whole.memory.activations / 16)
+    assert memory.loss == 8192 * 128256 * 10
+    # A layer's keys and values of the whole sequence are there, and in the backward pass their gradients
+    assert memory.gathered - whole.memory.gathered == 2 * message
+    # 64 GPUs do the work of 4 that have whole sequences, each a 16th
+    assert plan.flop == pytest.approx(whole.flop / 16)
+    assert plan.model_flop == whole.model_flop
+
+
+def test_parts_of_a_sequence_are_neighbours():
+    setup = large(batch=16, tokens=131_072)
+    inside = plan_step(setup, Layout(8, context=4, tensor=2), 1)
+    of_keys = [each for each in inside.collectives if each.group == "context"]
+    # 2 GPUs share matrices, so 4 parts of a sequence fill a node of 8; each has half of the heads of keys
+    assert [each.is_between for each in of_keys] == [False, False]
+    assert of_keys[0].message_byte == 131_072 * 2 * 4 * 128 * 2
+    (gradients,) = [each for each in inside.collectives if each.name == "gradients"]
+    assert (gradients.gpus, gradients.is_between) == (32, True)
+    across = plan_step(setup, Layout(4, context=8, tensor=2), 1)
+    (gathers, _) = [each for each in across.collectives if each.group == "context"]
+    # Of 8 parts 4 are in each of two nodes: half of the message crosses, by the networks of 4 GPUs; 7 / 8 by links
+    assert gathers.is_between
+    second = max(7 / 8 / 450e9, 1 / 2 / 4 / 50e9) * gathers.message_byte
+    assert gathers.least_s == pytest.approx(gathers.calls * second)
+
+
 def test_a_pipeline_holds_as_many_micro_batches_as_stages_and_idles():
     setup = large(batch=16)
     plan = plan_step(setup, Layout(tensor=8, pipeline=4), 1)
@@ -174,3 +218,8 @@ def test_experts_are_spread_over_data_groups():
     half = plan_step(setup, Layout(data=4, expert=2), 2)
     added = next(each for each in half.collectives if each.name == "gradients of experts")
     assert (added.gpus, added.message_byte) == (2, 2 * experts / 2)
+    # Two GPUs that split a sequence have the same experts, and send half of its tokens each: to
+    # 2 (1 - C(2, 2) / C(4, 2)) = 5 / 3 groups on average
+    split = {each.name: each for each in plan_step(setup, Layout(data=2, expert=2, context=2), 2).collectives}
+    assert (split["gradients of experts"].gpus, split["gradients"].gpus) == (2, 4)
+    assert split["tokens of experts"].message_byte == pytest.approx(2 * 128 * 128 * 2 * 5 / 3)

@@ -5,12 +5,11 @@ import math
 import pytest
 import torch
 
-from measure.domain.models import IMAGE, Model
-from measure.timing import calls
+from measure.models.losses import Loss
 
 
 def loss_of(family):
-    return calls.Loss(Model("net", "torchvision", family, IMAGE))
+    return Loss("net", family)
 
 
 def scores(*shape):

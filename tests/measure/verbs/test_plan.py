@@ -87,6 +87,21 @@ def test_the_text_says_the_same(capsys):
     assert "| plan | recompute |" in printed.out
 
 
+def test_long_sequences_are_split(capsys):
+    words = "--chip", "NVIDIA H100 SXM", "--gpus", "8", "--batch", "1", "--context", "131072"
+    found = planned(capsys, *words)
+    best = found["plans"][0]
+    assert best["fits"]
+    assert best["layout"]["context"] > 1
+    assert keys(found) <= documented("")
+    code, printed = plan(capsys, *words, "--cp", "8", "--zero", "3")
+    assert code == 0
+    assert re.search(r"^zero 3 cp 8 +full ", printed.out, re.MULTILINE)
+    # Keys and values of 131,072 tokens in 8 heads of 128 numbers at 2 B
+    assert re.search(r"^all_gather +keys and values +8 +in a node +96 +537 MB ", printed.out, re.MULTILINE)
+    assert {row["layout"]["context"] for row in planned(capsys, *TRAIN)["plans"]} == {1}
+
+
 def test_what_is_unknown_is_said(capsys):
     _, printed = plan(capsys, "--chip", "NVIDIA L4", "--gpus", "16", "--batch", "64")
     assert "How many NVIDIA L4 a node has is not known; it counts as 8." in printed.out
@@ -105,6 +120,32 @@ def test_a_server(capsys):
     code, printed = plan(capsys, *words)
     assert code == 0
     assert printed.out.rstrip().endswith("is measure predict with --gpus.")
+    assert "16.1 GB of weights in bf16, cache in bf16, " in printed.out
+
+
+def test_a_server_with_stored_formats(capsys):
+    words = "--chip", "NVIDIA H100 SXM", "--gpus", "1", "--batch", "8", "--inference", "--context", "2048"
+    (plain,) = planned(capsys, *words)["plans"]
+    found = planned(capsys, *words, "--weights", "fp8", "--cache", "fp8")
+    assert (found["weight_formats"], found["cache_format"]) == (["fp8"], "fp8")
+    (row,) = found["plans"]
+    # 8,030,261,248 parameters at 2 B. In fp8 the matrices of 32 layers have 1: queries and results of 4,096 x 4,096,
+    # keys and values of 4,096 x 1,024, three of 4,096 x 14,336
+    matrices = 32 * 4096 * (2 * 4096 + 2 * 1024 + 3 * 14336)
+    assert plain["weight_byte"] == 2 * 8_030_261_248
+    assert row["weight_byte"] == 2 * 8_030_261_248 - matrices
+    # Keys and values of 8 heads of 128 numbers in 32 layers, for 2,048 tokens
+    assert plain["request_byte"] == 2 * 2048 * 32 * 2 * 8 * 128
+    assert row["request_byte"] == 2048 * 32 * 2 * 8 * 128
+    assert row["held_byte"] == row["weight_byte"] + 8 * row["request_byte"]
+    assert row["most_requests"] == int((80e9 - row["weight_byte"]) / row["request_byte"])
+    # A step reads half of the matrices and caches less, at 3.35 TB/s; activations move the difference of one in 100.
+    saved_s = (matrices + 8 * row["request_byte"]) / 3.35e12
+    assert plain["decode"]["memory_s"] - row["decode"]["memory_s"] == pytest.approx(saved_s, rel=0.01)
+    (row,) = planned(capsys, *words, "--weights", "fp8")["plans"]
+    assert row["request_byte"] == plain["request_byte"]  # the cache has a flag of its own
+    _, printed = plan(capsys, *words, "--weights", "fp8")
+    assert f"{row['weight_byte'] / 1e9:.3g} GB of weights in fp8, cache in bf16, " in printed.out
 
 
 @pytest.mark.slow
@@ -121,9 +162,14 @@ def test_any_network_is_counted_block_by_block(capsys):
     ("words", "sentence"),
     [
         (("--tp", "3"), "--tp 3 does not divide the heads and matrices of a layer"),
+        (("--cp", "3"), "--cp 3 does not cut 4096 tokens into 6 parts, two for each GPU (--cp 2 or 4 does)"),
+        (("--inference", "--cp", "2"), "--cp: belongs to training; leave it out, or leave out --inference"),
         (("--dp", "16"), "--dp 16 makes 16 GPUs, which do not divide --gpus 8; the nearest that works is --dp 8"),
         (("--zero", "4"), "--zero: '4' is not a stage of ZeRO; use 0 (DDP), 1, 2 or 3 (FSDP)"),
         (("--network", "fast"), "--network: 'fast' is not a rate in GB/s; write a number such as 50"),
+        (("--weights", "fp8"), "--weights: belongs to a server; add --inference, or leave it out"),
+        (("--inference", "--cache", "fp7"), "--cache: 'fp7'"),
+        (("--inference", "--weights", "nvfp4"), "has no units for fp4"),
         (("--inference", "--zero", "3"), "--zero: belongs to training; leave it out, or leave out --inference"),
         (("--context", "200000"), "takes 131072 tokens at most"),
     ],
@@ -139,7 +185,9 @@ def test_bad_words_get_one_sentence(capsys, words, sentence):
     ("model", "words", "sentence"),
     [
         ("resnet18", ("--context", "128"), "--context: resnet18 has its own inputs"),
+        ("resnet18", ("--cp", "2"), "--cp 2 splits the sequences of a decoder alone, and resnet18 is no hf: config"),
         ("resnet18", ("--inference",), "--inference: resnet18 is no hf: configuration"),
+        ("resnet18", ("--inference", "--weights", "fp8"), "--inference: resnet18 is no hf: configuration"),
         ("hf:nothing", (), "'nothing' is not one of the"),
         ("nothing", (), "no model is called 'nothing'"),
     ],

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from helpers.places import ROOT
 
 from measure import __main__ as command
 from measure.verbs.predict_tokens import ASKED
@@ -58,7 +59,23 @@ def test_chips_stand_by_the_time_of_a_token_and_text_says_the_same(capsys):
     lines = printed.out.splitlines()
     assert code == 0
     assert "4 GPUs (tensor=4)" in lines[0]
+    # 70.55e9 parameters at 1 B, and embedding and head (2 x 128,256 x 8,192) at 2
+    assert "72.7 GB of weights in fp8, cache in bf16, " in lines[0]
     assert [line.split("|")[1].strip() for line in lines if line.startswith("| NVIDIA")] == ["NVIDIA B200 SXM", CHIP]
+
+
+def test_the_heading_names_what_is_stored(capsys):
+    words = "--chip", CHIP, "--gpus", "8", "--context", "4096"
+    for model, flags, formats, cache in (
+        (LLAMA, ("--weights", "fp8", "--cache", "fp8"), ["fp8"], "fp8"),
+        ("hf:openai/gpt-oss-120b", (), ["mxfp4", "bf16"], "bf16"),  # experts, and attention
+    ):
+        code, printed = predict(capsys, *words, *flags, model=model)
+        assert code == 0, printed.err
+        assert f" GB of weights in {' and '.join(formats)}, cache in {cache}, 8 GPUs" in printed.out.splitlines()[0]
+        code, printed = predict(capsys, *words, *flags, "--json", model=model)
+        found = json.loads(printed.out)
+        assert (found["weight_formats"], found["cache_format"]) == (formats, cache)
 
 
 def test_a_chip_without_timed_servers_is_extrapolated(capsys):
@@ -102,6 +119,33 @@ def test_bad_input_gets_one_sentence(capsys, words, says):
     assert code == 2
     assert says in printed.err
     assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda rows: [row for row in rows if ",pool,,edges," not in row], "products, pool differ in 'edges' from"),
+        (
+            lambda rows: [row.replace(",inner size ramp,", ",edge ramp,") for row in rows],
+            "products, pool differ in 'edge ramp', 'inner size ramp' from",
+        ),
+        (lambda rows: [rows[0], rows[2], rows[1], *rows[3:]], "products, pool stand in another order from"),
+    ],
+)
+def test_a_fit_with_other_terms_gets_one_sentence(capsys, tmp_path, change, says):
+    text = (ROOT / "data" / "prediction" / "kernels.csv").read_text("utf-8")
+    assert says.partition(",")[0] in text
+    path = tmp_path / "cache" / "prediction" / "kernels.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(change(text.splitlines(keepends=True))), "utf-8")
+    for words in (("predict", LLAMA, "--gpus", "8"), ("plan", LLAMA, "--chip", CHIP, "--gpus", "8", "--batch", "8")):
+        code = command.main([*words, "--data", "cache"])
+        printed = capsys.readouterr()
+        assert code == 2
+        assert f"kernels.csv: the terms of {says} those of this program; fit again with " in printed.err
+        assert printed.err.rstrip().endswith("measure fit")
+        assert len(printed.err.splitlines()) == 1
+        assert printed.out == ""
 
 
 def test_an_unknown_type_and_an_unknown_name(capsys, tmp_path):
