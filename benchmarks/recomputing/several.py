@@ -45,7 +45,7 @@ def data_parallel(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     image_s = (row.forward_flop + row.backward_flop) / peak
     numbers = {
         "ridge": peak / link, "both_ways": 2 * link, "tokens": round(tokens), "gpus": BATCH // tokens,
-        "node_tokens": round(far), "node_gpus": BATCH // far,
+        "node_tokens": round(far), "node_gpus": BATCH // far, "own_tokens": round(far / GPUS),
         "images": round(SENT_BYTE * row.parameter_count / link / image_s),
     }  # fmt: skip
     return {f"data.{name}": Found(value) for name, value in numbers.items()}
@@ -66,12 +66,13 @@ def groups(data: Path) -> dict[str, Found]:
     rows, steps = (pd.read_csv(machine / f"{name}.csv") for name in ("collectives", "data_parallel_steps"))
     rows = rows[(rows.collective == "all_reduce") & (rows.processes == PROCESSES)]
     times = of_cells(rows, ["message_byte"], "latency_s")
-    short, best = times.iloc[0], times.loc[(times.message_byte / times.number).idxmax()]
+    bus = times.message_byte / times.number
+    short, best = times.iloc[0], times.loc[bus.idxmax()]
     steps = steps[(steps.model == "resnet18") & (steps.processes == PROCESSES)]
     both = steps.pivot(index="round", columns="communication", values="latency_s")
     return {
-        "here.short": Found(short.number, short.low, short.high), "here.bus": Found(best.message_byte / best.number),
-        "here.long_byte": Found(times.message_byte[times.number >= 2 * short.number].min()),
+        "here.short": Found(short.number, short.low, short.high), "here.bus": Found(bus.max()),
+        "here.half_byte": Found(times.message_byte[2 * bus >= bus.max()].min()),
         "here.sent": Found(steps.gradient_byte.iloc[0] / best.message_byte * best.number),
         "here.step": of_rounds([[each] for each in both.overlapped]),
         "here.ratio": of_rounds([[each] for each in both.overlapped / both.none]),

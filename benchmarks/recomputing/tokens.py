@@ -97,7 +97,7 @@ def served(data: Path, llama: Llama, servers: pd.DataFrame) -> dict[str, Found]:
     keys = ["device", "engine", "group", "batch", "input_tokens", "output_tokens"]
     gain = eight.merge(four, on=keys, suffixes=("", "_four"))
     gain["ratio"] = gain.tpot_s / gain.tpot_s_four
-    found = {"bits.promised": Found(llama.all_byte(8) / llama.all_byte(4.5))}
+    found = {"bits.promised": Found(llama.read_byte / (llama.matrices * 4.5 / 8 + 2 * llama.vocabulary))}
     for name, gpus in zip(("first", "last"), ENDS, strict=True):
         found[f"bits.{name}"] = median_of(gain.ratio[gain.group == gpus])
     single = eight[eight.group == 1]
@@ -154,7 +154,13 @@ def kernels(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     rows = read_kernels(data, "products")
     wide = rows[(rows.n == 16384) & (rows.k == 4096) & (rows.weights == rows.precision.map(NATIVE))]
     best = wide.groupby(["device", "precision", "m"]).latency_s.min()
-    step = best.xs(16, level="m").unstack()
+    # Those that beat the memory read their weights in a cache
+    bits = WEIGHT | {"fp4": WEIGHT["nvfp4"]}
+    byte = wide.n * wide.k * wide.precision.map(bits) / 8 + wide.m * (
+        wide.k * wide.precision.map(bits) / 8 + 2 * wide.n
+    )
+    is_read = byte / wide.latency_s <= wide.device.map(chips.groupby("chip").bandwidth_byte_per_s.max())
+    step = wide[is_read & (wide.m == 16)].groupby(["device", "precision"]).latency_s.min().unstack()
     gains = {precision: (step.bf16 / step[precision]).dropna() for precision in ("fp8", "fp4")}
     found = {"bits.four_promised": Found(WEIGHT["bf16"] / WEIGHT["nvfp4"])}
     for name, gain in zip(("eight", "four"), gains.values(), strict=True):
@@ -174,7 +180,9 @@ def kernels(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     numbers = calls.batch * calls.kv_heads * (calls.head_size + calls.value_size) * (calls.cached_tokens + 1.0)
     calls = calls.assign(byte=numbers * calls.cache.map(STORED))
     calls["share"] = calls.byte / calls.latency_s / calls.device.map(chips.groupby("chip").bandwidth_byte_per_s.max())
-    large, small = (calls[chosen].groupby("device").share.median() for chosen in (calls.byte >= 5e8, calls.byte <= 1e7))
+    large, small = (
+        calls[chosen].groupby("device").share.median() for chosen in (calls.byte >= 5e8, calls.byte.between(1e6, 1e7))
+    )
     fastest = calls.loc[calls.share.idxmax()]
     experts = read_kernels(data, "experts")
     layer = {"weights": "fp8_block", "experts": 128, "top_k": 8, "hidden": 4096, "inner": 1536, "matrices": 3}
@@ -184,7 +192,7 @@ def kernels(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     times = experts.groupby("tokens").latency_s.min()
     return found | {
         "kernels.large_least": Found(large.min()), "kernels.large_most": Found(large.max()),
-        "kernels.small_most": Found(small.max()), "kernels.beyond": Found(fastest.share),
+        "kernels.small_least": Found(small.min()), "kernels.small_most": Found(small.max()), "kernels.beyond": Found(fastest.share),
         "kernels.beyond_byte": Found(fastest.byte), "experts.eight": Found(round(128 * (1 - (15 / 16) ** 8))),
         "experts.many": Found(round(128 * (1 - (15 / 16) ** 64))), "experts.first": Found(times[64] / times[1]),
         "experts.second": Found(times[256] / times[64]),

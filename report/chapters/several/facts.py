@@ -8,7 +8,7 @@ from report.facts import Facts, missing, sourced
 from report.paper import ALONE, BASE_PRECISION, Paper
 from report.paper.chips import short_name
 from report.paper.frames import matching
-from report.paper.served import decoder_of
+from report.paper.served import decoder_of, of_groups, settings
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 COLLECTIVES, CHIPS = "published/kernels/collectives.csv", "chips.csv"
@@ -65,16 +65,20 @@ class DataParallel(Facts):
     nodes: Value  #: The link between nodes, each way.
     node_tokens: Value  #: Tokens of a GPU over that link.
     node_gpus: Value  #: GPUs for the batch over that link.
+    own_tokens: Value  #: Tokens of a GPU if each GPU of a node has such a link.
     images: Value  #: Images of ResNet-50 on a GPU at which both take the same time.
 
 
 class ServedGroups(Facts):
-    """The share of published collectives in the time of a served token, of the median server."""
+    """The share of published collectives in the time of a served token: medians of settings served on both groups."""
 
+    settings: Value  #: The settings.
     few_gpus: Value  #: The fewest GPUs of a group.
     few: Value  #: The share there.
     many_gpus: Value  #: The most GPUs of a group on one board.
     many: Value  #: The share there.
+    answers: Value  #: Such a share of all settings there whose answers are longer than prompts.
+    prompts: Value  #: Such a share of those whose prompts are longer.
 
 
 class WaitingRanks(Facts):
@@ -153,7 +157,8 @@ def _data(paper: Paper) -> DataParallel:
     return DataParallel(
         Name(short_name(EXAMPLE)), exact(peak, "FLOP/s"), exact(link, "B/s"), exact(2 * link, "B/s"),
         exact(peak / link, "FLOP/B"), exact(round(tokens)), exact(BATCH), exact(int(BATCH / tokens)),
-        exact(NODES, "B/s"), exact(round(beyond)), exact(int(BATCH / beyond)), _images(paper, peak, link),
+        exact(NODES, "B/s"), exact(round(beyond)), exact(int(BATCH / beyond)), exact(round(beyond / timed.GROUP)),
+        _images(paper, peak, link),
     )  # fmt: skip
 
 
@@ -172,8 +177,14 @@ def _served(paper: Paper) -> ServedGroups:
     sizes = [int(size) for size in counts.index[counts >= FEWEST_MODELS] if size <= timed.GROUP]
     if len(sizes) < 2:
         return missing(ServedGroups)
-    few, many = (median_of(matching(rows, plan_gpus=size).lost, "%", "servers") for size in (sizes[0], sizes[-1]))
-    return ServedGroups(exact(sizes[0]), few, exact(sizes[-1]), many)
+    few, many = sizes[0], sizes[-1]
+    pairs = of_groups(paper.served, few, many)
+    every = settings(paper.served)
+    every = matching(every.assign(lost=every.communication_s / every.tpot_s), plan_gpus=many)
+    longer = [every.lost[sign * (every.output_tokens - every.input_tokens) > 0] for sign in (1, -1)]
+    shares = pairs.communication_s_few / pairs.tpot_s_few, pairs.communication_s / pairs.tpot_s, *longer
+    at_few, at_many, answers, prompts = (median_of(share, "%", "settings") for share in shares)
+    return ServedGroups(count_of(len(pairs), "settings"), exact(few), at_few, exact(many), at_many, answers, prompts)
 
 
 def _ranks(paper: Paper) -> WaitingRanks:

@@ -23,11 +23,11 @@ class MeasuredGroup(Facts):
     processes: Value  #: The processes: most, without more of them than cores.
     short_byte: Value  #: The smallest array.
     short: Value  #: The time of its all-reduce.
-    long_byte: Value  #: A larger array: the first that takes at least twice as long.
     bus: Value  #: The highest bus bandwidth of any array.
+    half_byte: Value  #: The smallest array with half of it.
     network: Name  #: The network of the step: that of most gradients.
     gradients: Value  #: Bytes of its gradients.
-    sent: Value  #: Time of their all-reduce at the highest bandwidth.
+    sent: Value  #: Time that their all-reduce would take at the highest bandwidth.
     step: Value  #: Time of the step.
     ratio: Value  #: Time of the step over that without the exchange.
 
@@ -53,16 +53,16 @@ def of(paper: Paper) -> MeasuredGroup:
     if machine is None:
         return sourced(missing(MeasuredGroup), source)
     rows = reductions(machine)
-    short, processes = next(each(rows)), int(rows.processes.iloc[0])
-    longer = rows[rows.latency_s >= 2 * short.latency_s].message_byte.min()
-    best = highest(rows, "bus_byte_per_s")
+    processes = int(rows.processes.iloc[0])
+    short, best = next(each(rows)), highest(rows, "bus_byte_per_s")
+    half = rows[rows.bus_byte_per_s >= HALF * best.bus_byte_per_s].message_byte.min()
     steps = matching(_within_cores(machine.data_parallel_steps), processes=processes)
     step = highest(steps, "gradient_byte") if len(steps) else None
     byte = None if step is None else int(step.gradient_byte)
     return sourced(
         MeasuredGroup(
             Name(machine.name), Name(short.backend), exact(processes), exact(int(short.message_byte), "B"),
-            estimated(short, "latency_s", "s"), exact(longer, "B"), exact(best.bus_byte_per_s, "B/s"),
+            estimated(short, "latency_s", "s"), exact(best.bus_byte_per_s, "B/s"), exact(int(half), "B"),
             Name(None if step is None else model_name(step.model)), exact(byte, "B"),
             exact(None if byte is None else byte * best.latency_s / best.message_byte, "s"),
             estimated(step, "latency_s", "s"), estimated(step, "ratio"),

@@ -58,8 +58,8 @@ def roofline(paper: Paper) -> alt.ConcatChart:
         plane.place(alt.Chart(part).mark_point(color=color, shape=shape), "intensity", "flop_per_s")
         for (_, part), (color, shape) in zip(rows.groupby("phase"), PHASE_LOOKS, strict=True)
     ]
-    ends = rows.iloc[[-2, -1]]  # the most requests, and the prompt
-    named = plane.names(ends, "name", "intensity", "flop_per_s", 45)
+    rows["label"] = [*(f"{row.batch:.0f}" for row in each(answers[:-1])), *rows.name[-2:]]
+    named = plane.names(rows, "label", "intensity", "flop_per_s", 45)
     title = f"{timed.NAMES[timed.EXAMPLE]} on a {short_name(device)}"
     panel = plane.chart(*marks, *named, title=title)
     description = "; ".join(f"{row.name} {si(row.flop_per_s, 'FLOP/s')}" for row in each(rows))

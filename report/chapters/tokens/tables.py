@@ -1,5 +1,7 @@
 """The tables of the chapter on tokens."""
 
+from typing import Any
+
 import pandas as pd
 
 from measure.domain.names import model_name
@@ -27,7 +29,7 @@ def servers(paper: Paper) -> str:
         )
         for (model, weights, device, engine), part in rows.groupby(["model", "weights", "device", "engine"])
     ]  # fmt: skip
-    header = "Model | Weights | GPU | Engine | GPUs > | Requests > | Servers > | Fastest > | Slowest > | Explained >"
+    header = "Model | Weights | GPU | Engine | GPUs > | Requests > | Servers > | Fastest > | Slowest > | Least time >"
     return markdown_table(header, lines)
 
 
@@ -64,6 +66,14 @@ def kernels(paper: Paper) -> str:
     return markdown_table(" | ".join(["GPU", *(f"{each} >" for each in precisions), *sizes]), lines)
 
 
+def _timed(row: Any) -> tuple[str, str, str]:
+    """Return latency, rate and share of the roof; none of them if the interval of the latency is too wide."""
+    latency = estimated(row, "latency_s", "s")
+    if latency.is_missing:
+        return NONE, NONE, NONE
+    return str(latency), si(row.flop_per_s, "FLOP/s"), known(row.attained, percent)
+
+
 @display.table
 def measured(paper: Paper) -> str:
     """List prefill and decode of language models by machine and requests: latency, rate, share of the roof."""
@@ -72,7 +82,7 @@ def measured(paper: Paper) -> str:
     lines = [
         (
             escape(machine.name), escape(model_name(row.model)), row.precision, row.batch,
-            str(estimated(row, "latency_s", "s")), si(row.flop_per_s, "FLOP/s"), known(row.attained, percent),
+            *_timed(row),
         )
         for machine, rows in found for row in each(rows)
     ]  # fmt: skip

@@ -8,7 +8,10 @@ from helpers.world import cells_of, nothing, world, wrong
 from measure.cache.traces import StoredTrace
 from measure.domain.trace_records import TraceCollective, TraceDevice
 from report import facts
-from report.chapters.several import figures, tables
+from report.chapters.several import facts as chapter
+from report.chapters.several import figures, tables, timed
+from report.paper import served
+from report.paper.served import settings
 
 FAST, SLOW = "NVIDIA H100 SXM", "Bead 2"
 
@@ -53,12 +56,12 @@ def test_links_by_hand():
 def test_data_parallelism_by_hand():
     """840 TFLOP/s over 280 GB/s are 3,000 FLOP/B: two thirds are 2,000 tokens, and 4 million of them 2,000 GPUs.
 
-    At 50 GB/s they are 11,200 tokens and 357 GPUs. Gradients of 21 million parameters, sent twice with two bytes, take
-    0.3 ms; an image of 30 GFLOP takes 35.7 µs: 8.4 images.
+    At 50 GB/s they are 11,200 tokens and 357 GPUs, at eight times that 1,400 tokens. Gradients of 21 million
+    parameters, sent twice with two bytes, take 0.3 ms; an image of 30 GFLOP takes 35.7 µs: 8.4 images.
     """
     expected = {
         "data.ridge": 3000.0, "data.tokens": 2000, "data.gpus": 2000, "data.node_tokens": 11200, "data.node_gpus": 357,
-        "data.images": 8,
+        "data.own_tokens": 1400, "data.images": 8,
     }  # fmt: skip
     assert wrong("several", paper_of_links(), expected) == {}
 
@@ -106,7 +109,7 @@ def test_groups_measured_here():
     """
     expected = {
         "here.backend": "gloo", "here.processes": 2, "here.short_byte": 4_000, "here.short": 1e-3, "here.bus": 3.2e9,
-        "here.long_byte": 4_000_000, "here.network": "lean", "here.gradients": 4_000_000, "here.sent": 0.00125,
+        "here.half_byte": 4_000_000, "here.network": "lean", "here.gradients": 4_000_000, "here.sent": 0.00125,
         "here.step": 0.09, "here.ratio": 1.2,
     }  # fmt: skip
     assert wrong("several", world(), expected) == {}
@@ -114,6 +117,27 @@ def test_groups_measured_here():
     assert cells == ["lean", "8", "fp32", "2 (gloo)", "4.00 MB", "90.0 ms", "75.0 ms", "1.20"]
     chart = figures.measured.__wrapped__(world())
     assert "2 processes 3.20\xa0GB/s; 4 processes" in chart.to_dict()["description"]
+
+
+def test_collectives_of_the_same_settings_on_two_groups(monkeypatch):
+    """On 4 GPUs they take 1 and 2 of 10 ms, on 8 GPUs 2 and 4 of 8 ms; there 2 of 20 ms where prompts are longer."""
+    first = settings(world().served).iloc[0].to_dict()
+    rows = pd.DataFrame([
+        first | {"plan_gpus": gpus, "batch": batch, "input_tokens": read, "output_tokens": 2000, "tpot_s": time_s,
+                 "communication_s": part_s}
+        for gpus, batch, read, time_s, part_s in (
+            (4, 1, 1000, 0.010, 0.001), (4, 2, 1000, 0.010, 0.002), (8, 1, 1000, 0.008, 0.002),
+            (8, 2, 1000, 0.008, 0.004), (8, 1, 4000, 0.020, 0.002),
+        )
+    ])  # fmt: skip
+    monkeypatch.setattr(served, "settings", lambda _: rows)
+    monkeypatch.setattr(chapter, "settings", lambda _: rows)
+    monkeypatch.setattr(timed, "communication", lambda _: pd.DataFrame({"plan_gpus": [4] * 6 + [8] * 6}))
+    expected = {
+        "served.settings": 2, "served.few_gpus": 4, "served.few": 0.15, "served.many_gpus": 8, "served.many": 0.375,
+        "served.answers": 0.375, "served.prompts": 0.1,
+    }  # fmt: skip
+    assert wrong("several", replace(world()), expected) == {}
 
 
 def test_the_figure_draws_what_there_is():

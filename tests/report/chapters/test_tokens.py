@@ -94,9 +94,9 @@ def test_a_mixture_of_fewer_flop_takes_longer():
         "puzzle.dense_byte": dense, "puzzle.sparse_byte": sparse(met), "puzzle.byte_ratio": sparse(met) / dense,
         "puzzle.bound_ratio": bound(sparse(met), many, 94, 1) / bound(dense, many, 64, 2), "puzzle.few": 1,
         "puzzle.few_byte_ratio": sparse(8) / dense, "puzzle.few_time_ratio": 50 / 60,
-        # 2 collectives of 10 us in each layer, and two more
-        "puzzle.sparse_left": (0.05 - bound(sparse(8), 1, 94, 1) - 190 * 10e-6) / 94,
-        "puzzle.dense_left": (0.06 - bound(dense, 1, 64, 2) - 130 * 10e-6) / 64,
+        # Of three settings on four GPUs the middle one: of 8 requests, with 60 ms more
+        "puzzle.first": (bound(sparse(128 * (1 - (15 / 16) ** 8)), 8, 94, 1) - bound(dense, 8, 64, 2)) / 0.06,
+        "puzzle.many_gpus": 4,
         "experts.count": 128, "experts.active": 8, "experts.eight": 52, "experts.many": 126,
         "experts.first": 10.0, "experts.second": 1.2,  # 0.1, 1 and 1.2 ms by the faster kernel
     }  # fmt: skip
@@ -108,13 +108,12 @@ def test_fewer_bits_give_less_than_they_promise():
 
     For 16 tokens the wide product takes 200, 125 and 80 us on D4, and 600, 400 and 200 us on Bead 2.
     """
-    rest = 4 * HEAD + 2 * (2 * 80 + 1) * 8192  # vocabulary and norms, at 16 bits
     four = 80 * LAYER * 4.5 / 8 + 2 * HEAD  # of a step
     # Servers of 2 and 8 requests on 1 and 8 GPUs: the median is between those of the requests
     gains = [(BYTE + requests * 2502 * CACHE) / (four + requests * 2502 * CACHE) for requests in (2, 8)]
     expected = {
         "bits.device": "D4 (SXM)", "bits.first_gpus": 1, "bits.first": 1.5, "bits.last_gpus": 8, "bits.last": 1.0,
-        "bits.promised": (80 * LAYER + rest) / (80 * LAYER * 4.5 / 8 + rest), "bits.four_promised": 16 / 4.5,
+        "bits.promised": BYTE / four, "bits.four_promised": 16 / 4.5,
         "bits.bound": sum(gains) / 2,
         "bits.eight_least": 1.5, "bits.eight_least.name": "Bead 2", "bits.eight_most": 1.6,
         "bits.four_least": 2.5, "bits.four_most": 3.0, "bits.four_most.name": "Bead 2",
@@ -133,7 +132,7 @@ def test_kernels_reach_a_share_of_the_roof():
         "kernels.half_least": 256, "kernels.half_least.name": "Bead 2", "kernels.half_most": 512,
         "kernels.roof_least": 51, "kernels.roof_most": 456, "kernels.large_least": 64 * 4096 * 2048 / 1e-3 / 800e9,
         "kernels.large_least.name": "D4 (SXM)", "kernels.large_most": 64 * 4096 * 2048 / 0.625e-3 / 1e12,
-        "kernels.small_most": 1024 * 2048 / 20e-6 / 1e12, "kernels.small_most.name": "Bead 2",
+        "kernels.small_most": 1024 * 2048 / 20e-6 / 1e12, "kernels.small_most.name": "Bead 2", "kernels.half_gpus": 1,
         "kernels.beyond": 16 * 1024 * 2048 / 20e-6 / 1e12, "kernels.beyond_byte": 16.0 * 1024 * 2048,
     }  # fmt: skip
     assert wrong("tokens", world(), expected) == {}
@@ -144,27 +143,28 @@ def test_products_at_4_bits_reach_half_of_their_peak():
     rows = world().served.products
     is_four = (rows.precision == "fp4").to_numpy()
     served = replace(world().served, products=rows.assign(peak_share=rows.peak_share.mask(is_four, 0.5)))
-    expected = {"kernels.four_least": 16, "kernels.four_most": 16}
+    expected = {"kernels.four_least": 16, "kernels.four_most": 16, "kernels.four_gpus": 2}
     assert wrong("tokens", replace(world(), served=served), expected) == {}
 
 
 def test_a_served_token_taken_apart():
     """22 servers have a bound that holds. The shortest kernels take 5 and 100 us."""
-    alone = (BYTE + 2 * 2502 * CACHE) / 800e9
+    alone, cache = (BYTE + 2 * 2502 * CACHE) / 800e9, 8 * 1000 * CACHE / 800e9
     expected = {
-        "parts.servers": 22, "parts.models": 3, "parts.left_out": 4, "parts.faster": 1, "parts.last_gpus": 8,
+        "parts.servers": 22, "parts.models": 3, "parts.left_out": 4, "parts.faster": 1, "parts.over": 0,
         "parts.divided.batch": 2, "parts.divided.gpus": 8, "parts.divided.measured": 0.03,
         "parts.divided.bound_alone": alone, "parts.divided.bound": alone / 8,
         "parts.divided.rest_alone": 0.12 - alone, "parts.divided.rest": 0.03 - alone / 8,
         "parts.divided.product": 5e-6, "parts.divided.attention": 100e-6, "parts.divided.floor": 80 * 120e-6,
-        # 162 collectives of 10 us in tokens of 24, 30, 35, 40, 90, 120, 120 and 150 ms on eight GPUs
-        "parts.communication": (1.62 / 40 + 1.62 / 90) / 2,
+        # 162 collectives of 10 us
+        "parts.divided.communication": 1.62 / 30, "parts.divided.explained": alone / 8 + 1.62e-3,
+        "problems.best_shared": 0.03 / (alone / 8),
         "parts.prompts.tokens": 3, "parts.prompts.batch": 8, "parts.prompts.added": 0.12,
+        "parts.prompts.cache": cache, "parts.prompts.few": 2,
         # 8 prompts of 5 s for 1,000 tokens
         "parts.prompts.ttft": 5.0, "parts.prompts.output": 1000, "parts.prompts.alone": 0.04,
-        # Of pairs with 8 requests 120 ms of 40 - 8 / 3, and 60 of 20 - 4 / 3: the middle of four
-        "parts.prompts.pairs": 4, "parts.prompts.share": 45 / 14, "parts.prompts.share_least": 45 / 14,
-        "parts.prompts.share_least.name": "TensorRT-LLM",
+        # Of pairs with 8 requests 120 ms of 40 - 8 / 3, and 60 of 20 - 4 / 3, less the caches: the middle of four
+        "parts.prompts.pairs": 4, "parts.prompts.share": (0.12 - cache + 2 * (0.06 - cache / 8)) / 2 / (0.112 / 3),
         # 2 requests of 1,000 tokens in 1 s + 999 x 35 ms, 8 in 4 s + 999 x 120 ms
         "curve.gpus": 8, "curve.few": 2, "curve.many": 8, "curve.slower": 120 / 35,
         "curve.throughput": 4 * (1 + 999 * 0.035) / (4 + 999 * 0.12),
@@ -180,11 +180,19 @@ def test_more_gpus_divide_the_least_time_alone():
         ("fp8", 8, 3502, 0.3, 0.15), ("fp8", 2, 1502, 0.14, 0.035), ("fp8", 8, 1502, 0.24, 0.12),
         ("nvfp4", 2, 2502, 0.08, 0.024), ("nvfp4", 8, 2502, 0.12, 0.12),
     ]  # fmt: skip
-    shares = []
-    for form, requests, seen, alone_s, shared_s in servers:
-        bound = (weights[form] + requests * seen * CACHE) / 800e9
-        shares.append((shared_s - bound / 8) / (alone_s - bound))
-    expected = {"parts.divided.pairs": 8, "parts.divided.left": median(shares)}
+    bounds = [(weights[form] + requests * seen * CACHE) / 800e9 for form, requests, seen, *_ in servers]
+    ends = [(alone_s, shared_s) for *_, alone_s, shared_s in servers]
+    both = [*zip(bounds, ends, strict=True)]
+    expected = {
+        "parts.divided.pairs": 8,
+        "parts.divided.first": median(bound / one for bound, (one, _) in both),
+        "parts.divided.last": median(bound / 8 / shared for bound, (_, shared) in both),
+        "parts.divided.left": median((shared - bound / 8) / (one - bound) for bound, (one, shared) in both),
+        # 162 collectives of 10 us
+        "parts.divided.left_alone": median(
+            (shared - bound / 8 - 1.62e-3) / (one - bound) for bound, (one, shared) in both
+        ),
+    }
     assert wrong("tokens", world(), expected) == {}
 
 
