@@ -91,4 +91,4 @@ def test_it_shares_no_code_with_the_paper():
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
                 assert not {name.partition(".")[0] for name in names} & {"measure", "report", "roofwright"}, file
-    assert sum(len(file.read_text("utf-8").splitlines()) for file in files) < 1600
+    assert sum(len(file.read_text("utf-8").splitlines()) for file in files) < 1650
