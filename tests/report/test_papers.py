@@ -253,17 +253,21 @@ tokens.experts.many.number > 0.9 * tokens.experts.count.number and tokens.expert
 tokens.puzzle.byte_ratio.number > tokens.puzzle.bound_ratio.number > tokens.puzzle.time_ratio.number
 tokens.puzzle.byte_ratio.number > 2 * tokens.puzzle.few_byte_ratio.number
 tokens.puzzle.few_time_ratio.number > 0.9 * tokens.puzzle.time_ratio.number
-tokens.puzzle.sparse_left.number > tokens.puzzle.dense_left.number
+tokens.puzzle.first.above(0.55) and tokens.puzzle.last.side("less", "half", "more", of=0.5) == "half"
+tokens.parts.divided.explained.number < 0.55 * tokens.parts.divided.measured.number
+tokens.experts.promised.number > tokens.experts.first.number
 tokens.bits.bound.number < tokens.bits.promised.number and tokens.bits.bound.above(tokens.bits.first.high)
 tokens.kernels.half_least.number > tokens.kernels.roof_least.number
 tokens.kernels.half_most.number > tokens.kernels.roof_most.number
 tokens.decode.ridge.number > tokens.decode.fit.number
 tokens.bits.four_most.number < tokens.bits.four_promised.number and tokens.bits.eight_most.number < 2
-tokens.parts.last.below(tokens.parts.first.low)
-tokens.parts.divided.left.above(0.5) and tokens.parts.divided.floor.number > tokens.parts.divided.bound.number
+tokens.parts.divided.last.below(tokens.parts.divided.first.low)
+tokens.parts.divided.left.above(0.5) and tokens.parts.divided.left_alone.below(tokens.parts.divided.left.low)
+tokens.parts.divided.floor.number > tokens.parts.divided.bound.number
 tokens.parts.prompts.alone.number > tokens.parts.prompts.added.number > 0.8 * tokens.parts.prompts.alone.number
 tokens.parts.prompts.share.below(1) and tokens.parts.faster.number == 1
-several.here.ratio.side("less", "", "more") == "" and several.here.sent.number < 0.05 * several.here.step.number
+several.served.many.above(several.served.few.high) and several.served.prompts.above(several.served.answers.high)
+several.here.sent.number < 0.05 * several.here.step.number
 tokens.curve.throughput.number > tokens.curve.slower.number
 """.splitlines()
 """Words of the text without a number about published data, traces and the project's GPUs."""
