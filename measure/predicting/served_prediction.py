@@ -12,7 +12,14 @@ from measure.predicting import serving
 from measure.predicting.kernels import CLASS, model_of
 from measure.predicting.model import Effects
 from measure.predicting.records import POOL
-from measure.predicting.served_records import WHOLE, KernelCoefficient, ServedCoefficient, ServedError, read_kernels
+from measure.predicting.served_records import (
+    WHOLE,
+    KernelCoefficient,
+    ServedCoefficient,
+    ServedError,
+    read_kernels,
+    read_served,
+)
 from measure.predicting.serving import FIRST, FURTHER, Load
 from measure.serving import plan as plans
 
@@ -81,7 +88,7 @@ class ServedPredictor:
         """Read the tables of ``python -m measure fit``. Raises UserError for an invalid cell or other terms."""
         return cls(
             read_kernels(file_of(KernelCoefficient, data)),
-            table.read(file_of(ServedCoefficient, data), ServedCoefficient),
+            read_served(file_of(ServedCoefficient, data)),
             table.read(file_of(ServedError, data), ServedError),
         )
 

@@ -1,13 +1,14 @@
 """The tables behind predicted tokens: ``python -m measure fit`` writes them from timed kernels and servers."""
 
-from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from measure.cache.table import read
 from measure.domain.schema import NUMBER, Column, one_of, table
 from measure.errors import UserError, as_called, quote
 from measure.predicting import kernels, serving
+from measure.predicting.records import POOL
 
 WHOLE, ASIDE = "all", "put aside"
 
@@ -32,15 +33,20 @@ class KernelCoefficient:
 
 
 def read_kernels(path: Path) -> list[KernelCoefficient]:
-    """Read the coefficients of kernels. Raises UserError for an invalid cell, and for terms that the model lacks."""
-    found = read(path, KernelCoefficient)
-    terms = defaultdict[tuple[str, str, str], list[str]](list)
+    """Read the coefficients of kernels. Raises UserError for an invalid cell or other terms than ours."""
+    return _read(path, KernelCoefficient, "kind", {kind: kernels.term_names(kind) for kind in kernels.TERMS})
+
+
+def _read(path: Path, record: type[Any], column: str, known: Mapping[str, Sequence[str]]) -> list[Any]:
+    """Read rows with terms. A value of ``column`` has the ``known`` terms in their order, in each level and label."""
+    found = read(path, record)
+    terms: dict[tuple[str, str, str], list[str]] = {(name, POOL, ""): [] for name in known if found}
     for row in found:
-        terms[row.kind, row.level, row.label].append(row.term)
-    for (kind, level, label), names in terms.items():
-        if names != (known := kernels.term_names(kind)):
-            where = f"{kind}, {level}" + (f" {quote(label)}" if label else "")
-            differing = sorted(set(names) ^ set(known))
+        terms.setdefault((getattr(row, column), row.level, row.label), []).append(row.term)
+    for (name, level, label), names in terms.items():
+        if names != [*known[name]]:
+            where = f"{name}, {level}" + (f" {quote(label)}" if label else "")
+            differing = sorted(set(names) ^ {*known[name]})
             how = f"differ in {', '.join(map(quote, differing))}" if differing else "stand in another order"
             remedy = f"fit again with {as_called('measure fit')}"
             raise UserError(f"{path}: the terms of {where} {how} from those of this program; {remedy}")
@@ -75,6 +81,11 @@ class ServedCoefficient:
     label: Annotated[str, Column("the engine, or the class of chips", empty="")]
     term: Annotated[str, Column("a part of a step", form=one_of(serving.TERMS))]
     value: Annotated[float, Column("the coefficient of all servers, or the factor on it", NUMBER)]
+
+
+def read_served(path: Path) -> list[ServedCoefficient]:
+    """Read the coefficients of servers. Raises UserError as ``read_kernels`` does."""
+    return _read(path, ServedCoefficient, "phase", dict.fromkeys(serving.PHASES, serving.TERMS))
 
 
 @table("prediction/served_errors.csv", key=("phase", "left_out", "label", "batches"))

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from helpers.places import ROOT
@@ -146,6 +147,24 @@ def test_a_fit_with_other_terms_gets_one_sentence(capsys, tmp_path, change, says
         assert printed.err.rstrip().endswith("measure fit")
         assert len(printed.err.splitlines()) == 1
         assert printed.out == ""
+
+
+@pytest.mark.parametrize(
+    ("table", "lost", "says"),
+    [
+        ("kernels", "collectives,", "the terms of collectives, pool differ in "),
+        ("served", "first token,pool,,products,", "the terms of first token, pool differ in 'products' from"),
+    ],
+)
+def test_a_fit_without_some_terms_gets_one_sentence(capsys, tmp_path, table, lost, says):
+    shutil.copytree(ROOT / "data" / "prediction", tmp_path / "cache" / "prediction")
+    path = tmp_path / "cache" / "prediction" / f"{table}.csv"
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith(lost)), "utf-8")
+    assert command.main(["predict", LLAMA, "--gpus", "8", "--data", "cache"]) == 2
+    printed = capsys.readouterr()
+    assert f"{table}.csv: {says}" in printed.err
+    assert len(printed.err.splitlines()) == 1
 
 
 def test_an_unknown_type_and_an_unknown_name(capsys, tmp_path):
