@@ -121,7 +121,7 @@ def served(data: Path, llama: Llama, servers: pd.DataFrame) -> dict[str, Found]:
         "decode.bound": Found((llama.read_byte + many.batch * request) / few.bandwidth),
         "decode.added": Found((many.tpot_s - few.tpot_s) / (many.batch - few.batch)),
         "decode.balance": Found(round(llama.read_byte / request)),
-        "decode.fit": Found((few.memory - llama.read_byte) // request),
+        "decode.fit": Found((USABLE * few.memory - llama.read_byte) // request),
         "problems.longer": Found((llama.read_byte + 2 * many.batch * request) / few.bandwidth),
         "problems.best": Found(few.tpot_s * few.bandwidth / (llama.read_byte + few.batch * request)),
     }  # fmt: skip

@@ -121,7 +121,8 @@ class LogAxis(Axis):
         room = self.pixels / decades / (1 if self.vertical else 4 if self.unit else 3)
         if not self.vertical:
             room -= text_size(self.unit[1:], theme.TICK_SIZE)[0]
-        named = "1|2|5" if room > 45 else "1|3" if room > 35 else "1"
+        three = 60 if self.vertical else 45  # where 1, 2 and 5 have room for their labels
+        named = "1|2|5" if room > three else "1|3" if room > 35 else "1"
         number = "datum.value < 1e4 ? format(datum.value, '~f') : format(datum.value, '~s')"
         if self.unit:
             number = with_unit("datum.value", "~s", self.unit)

@@ -27,6 +27,7 @@ class SplitModel(Facts):
     model: Name  #: The model.
     weights: Name  #: The format of its weights.
     device: Name  #: The card.
+    tokens: Value  #: Tokens that are written.
     few: Value  #: The fewest cards.
     some: Value  #: The next number of cards.
     many: Value  #: The most cards.
@@ -35,6 +36,7 @@ class SplitModel(Facts):
     many_rate: Value  #: Tokens a second with the most cards.
     times: Value  #: The most cards over the fewest.
     speed: Value  #: Tokens a second with the most cards over those with the fewest.
+    prompt_speed: Value  #: The same of reading the longest prompt.
 
 
 class MeasuredLinks(Facts):
@@ -127,11 +129,13 @@ def _split(paper: Paper) -> SplitModel:
     if len(rows) < 3:
         return missing(SplitModel)
     few, some, many = rows.iloc[0], rows.iloc[1], rows.iloc[-1]
+    prompts = timed.read_prompts(paper.published, few.device, [few.gpus, many.gpus])
     return SplitModel(
-        Name(few.model), Name(few.weights), Name(short_name(few.device)), exact(int(few.gpus)), exact(int(some.gpus)),
-        exact(int(many.gpus)), exact(few.tokens_per_s, "tokens/s"), exact(some.tokens_per_s, "tokens/s"),
-        exact(many.tokens_per_s, "tokens/s"), exact(round(many.gpus / few.gpus)),
+        Name(few.model), Name(few.weights), Name(short_name(few.device)), exact(int(few.tokens)), exact(int(few.gpus)),
+        exact(int(some.gpus)), exact(int(many.gpus)), exact(few.tokens_per_s, "tokens/s"),
+        exact(some.tokens_per_s, "tokens/s"), exact(many.tokens_per_s, "tokens/s"), exact(round(many.gpus / few.gpus)),
         exact(many.tokens_per_s / few.tokens_per_s),
+        exact(prompts.iloc[-1] / prompts.iloc[0] if len(prompts) else None),
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Collectives, split models and ranks that the chapter on several GPUs compares."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -56,6 +57,13 @@ def split(published: Published) -> pd.DataFrame:
     rows = matching(rows, device=cards.index[-1])
     counts = rows.groupby("tokens").gpus.nunique()
     return matching(rows, tokens=counts.index[counts == counts.max()].min()).sort_values("gpus")
+
+
+def read_prompts(published: Published, device: str, gpus: Sequence[int]) -> "pd.Series[float]":
+    """Return the tokens a second of the longest prompt that so many cards read, in their order; empty without one."""
+    rows = matching(published.tokens, **SPLIT | {"phase": "prefill", "device": device})
+    rates = rows.pivot_table(index="gpus", columns="tokens", values="tokens_per_s").reindex([*gpus]).dropna(axis=1)
+    return rates[rates.columns.max()] if len(rates.columns) else pd.Series(dtype=float)
 
 
 @cache

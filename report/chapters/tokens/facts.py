@@ -37,7 +37,7 @@ from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import short_name
 from report.paper.frames import each, highest, matching
-from report.paper.served import Served, decoder_of, explained, of_groups, taken_apart, work_of
+from report.paper.served import USABLE, Served, decoder_of, explained, of_groups, taken_apart, work_of
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 SERVERS, KERNELS = "published/servers.csv", "published/kernels/*.csv"
@@ -69,6 +69,9 @@ class SparsePuzzle(Facts):
     few_byte_ratio: Value  #: The mixture's weights read over the dense model's with so few.
     few_time_ratio: Value  #: The mixture's measured time over the dense model's with so few, the median of lengths.
     many_gpus: Value  #: The most GPUs.
+    read: Value  #: Tokens of a prompt, if all settings have as many.
+    written_least: Value  #: The fewest tokens of an answer.
+    written_most: Value  #: The most.
     first: Value  #: Of the mixture's additional time, the additional least time: the median setting on the fewest GPUs.
     last: Value  #: That on the most GPUs.
     sparse_layers: Value  #: Layers of the mixture.
@@ -103,7 +106,8 @@ class DecodeCalculation(Facts):
     added: Value  #: Measured time that each request adds, from the fewest to the most.
     balance: Value  #: Requests whose caches are as large as the weights.
     ridge: Value  #: Requests at which the FLOP of the weights take as long as their bytes.
-    fit: Value  #: Requests whose caches fit next to the weights.
+    flop: Value  #: Time that the FLOP of a request take at the peak.
+    fit: Value  #: Requests whose caches fit next to the weights, in the share of the memory that engines use.
 
 
 class FewerBits(Facts):
@@ -274,6 +278,7 @@ def _puzzle(served: Served) -> SparsePuzzle:
     row, alike = (rows.iloc[0] for rows in (there, few))
     both = both.assign(part=(both.bound_s - both.bound_s_dense) / (both.tpot_s - both.tpot_s_dense))
     ends = (both.plan_gpus.min(), both.plan_gpus.max())
+    read = int(row.input_tokens) if both.input_tokens.nunique() == 1 else None
     first, last = (median_of(both.part[both.plan_gpus == gpus], "%", "settings") for gpus in ends)
     bandwidth = served.bandwidth(row.device)
     sparse, dense = decoder_of(SPARSE, row.weights), decoder_of(DENSE, row.weights_dense)
@@ -287,7 +292,8 @@ def _puzzle(served: Served) -> SparsePuzzle:
         exact(row.weights_s_dense * bandwidth, "B"), exact(row.weights_s / row.weights_s_dense),
         median_of(there.bound_ratio, counted="servers"), median_of(there.ratio, counted="servers"),
         exact(int(alike.batch)), exact(alike.weights_s / alike.weights_s_dense),
-        median_of(few.ratio, counted="servers"), exact(int(both.plan_gpus.max())), first, last,
+        median_of(few.ratio, counted="servers"), exact(int(both.plan_gpus.max())), exact(read),
+        exact(int(both.output_tokens.min())), exact(int(both.output_tokens.max())), first, last,
         exact(len(sparse.layers)), exact(len(dense.layers)),
     )  # fmt: skip
 
@@ -322,7 +328,8 @@ def _decode(served: Served) -> DecodeCalculation:
         caches=exact(batch * request / bandwidth, "s"), bound=exact(bound, "s"), measured=exact(many.tpot_s, "s"),
         added=exact((many.tpot_s - few.tpot_s) / (many.batch - few.batch), "s"), balance=exact(round(byte / request)),
         ridge=exact(round(byte / bandwidth * served.peak(few.device, "fp8") / flop)),
-        fit=exact((served.memory[few.device] - byte) // request),
+        flop=exact(flop / served.peak(few.device, "fp8"), "s"),
+        fit=exact((USABLE * served.memory[few.device] - byte) // request),
     )  # fmt: skip
 
 

@@ -73,11 +73,14 @@ def test_a_model_is_split_over_more_and_more_cards():
         ("B", 8, 512, 9.0), ("B", 8, 1024, 7.0),
     ]  # fmt: skip
     found = pd.DataFrame(rows, columns=["device", "gpus", "tokens", "tokens_per_s"])
-    found = found.assign(model="LLaMA 3 70B", weights="Q4_K_M", phase="decode")
+    prompts = [("B", 2, 512, 400.0), ("B", 2, 1024, 300.0), ("B", 8, 1024, 450.0), ("B", 8, 2048, 900.0)]
+    read = pd.DataFrame(prompts, columns=found.columns).assign(phase="prefill")
+    found = pd.concat([found.assign(phase="decode"), read]).assign(model="LLaMA 3 70B", weights="Q4_K_M")
     paper = replace(world(), published=replace(world().published, tokens=found))
     expected = {
         "split.few": 2, "split.some": 4, "split.many": 8, "split.few_rate": 10.0, "split.some_rate": 12.0,
-        "split.many_rate": 9.0, "split.times": 4, "split.speed": 0.9,
+        "split.many_rate": 9.0, "split.times": 4, "split.speed": 0.9, "split.tokens": 512,
+        "split.prompt_speed": 1.5,
     }  # fmt: skip
     assert wrong("several", paper, expected) == {}
 
