@@ -26,7 +26,8 @@ def test_a_calculation_by_hand():
         "decode.bound": (BYTE + 8 * request) / 800e9, "decode.measured": 0.18,
         "decode.added": (0.18 - 0.12) / 6, "decode.balance": 172,  # 70.55 GB over 0.41 GB
         # 2 FLOP for each weight of 69.5 billion at 1.28 PFLOP/s take 0.1086 ms, and all bytes 88.2 ms: 812
-        "decode.flop": 2 * (80 * LAYER + HEAD + 161 * 8192) / 1.28e15, "decode.ridge": 812, "decode.fit": None,  # its memory is not known
+        "decode.flop": 2 * (80 * LAYER + HEAD + 161 * 8192) / 1.28e15, "decode.ridge": 812,
+        "decode.fit": None,  # its memory is not known
         "problems.longer": (BYTE + 16 * request) / 800e9, "problems.best": 0.12 / ((BYTE + 2 * request) / 800e9),
     }  # fmt: skip
     assert wrong("tokens", world(), expected) == {}
