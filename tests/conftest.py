@@ -1,4 +1,5 @@
 import fcntl
+import gc
 import multiprocessing
 import os
 import re
@@ -37,6 +38,11 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("browser") or {"site", "launch"} & set(item.fixturenames):
             item.add_marker("slow")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_collection_finish():
+    """Leave the objects of all modules and tests out of each later collection, which else takes a third of a second."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
