@@ -101,10 +101,10 @@ def test_a_rank_without_memory_costs_its_own_size_alone():
 
 
 def test_a_hung_rank_is_a_timeout_and_leaves_no_process(monkeypatch):
-    monkeypatch.setattr(group, "START_LIMIT_S", 20.0)
+    monkeypatch.setattr(group, "END_LIMIT_S", 1.0)  # the launcher waits for the rank that is stopped
     beat = Signal(signal.SIGSTOP)
-    outcome = run(ONE, beat, call_limit_s=20.0)
-    assert (outcome.status, outcome.reason) == ("timeout", "2 processes gave no sign of life for 20 s")
+    outcome = run(ONE, beat, call_limit_s=5.0)
+    assert (outcome.status, outcome.reason) == ("timeout", "2 processes gave no sign of life for 5 s")
     _, alive = psutil.wait_procs(beat.ranks, 10)
     assert alive == []
 
