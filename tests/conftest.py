@@ -6,7 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import chdir
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -129,9 +131,11 @@ def roof(monkeypatch):
 
 @pytest.fixture(scope="module")
 def forked_workers():
-    """Fork measuring processes from a server that has imported torch; importing it takes seconds."""
+    """Fork measuring processes from a server that has imported torch, which takes seconds. They time roofs briefly."""
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["torch", "torchvision"])
+    server.set_forkserver_preload(["torch", "torchvision", "tests.helpers.brief_roofs"])
+    with chdir(ROOT):  # where the server finds that file
+        forkserver.ensure_running()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "SPAWN", server)
         yield
