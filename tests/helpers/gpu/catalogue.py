@@ -160,6 +160,7 @@ MACHINES = {
     "a100-slice": Machine((A100_IN_SLICES,)),
     "h100": Machine((H100,)),
     "hopper": Machine((HOPPER,)),
+    "hopper-and-t4": Machine((HOPPER, T4)),  # CUDA takes the T4 for the faster one
     "capped": Machine((replace(SLOW, power_w=120),)),
     "slow": Machine((SLOW,), unseen_kernels=40),  # as CUPTI of CUDA 12.6 Update 2 to 13.0 sees them
 }
