@@ -9,7 +9,7 @@ from statistics import median
 
 import pytest
 from helpers.gpu import environment
-from helpers.gpu.catalogue import A100_SLICE, DRIVER, H100, MIB, SLOW, T4
+from helpers.gpu.catalogue import A100_SLICE, DRIVER, HOPPER, MIB, SLOW, T4
 from helpers.gpu.torch_side import CUDNN
 from helpers.pages import Page, complaints, render
 from helpers.places import ROOT, TESTS
@@ -36,15 +36,13 @@ def run(machine, *arguments, **variables):
     return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=600)
 
 
-def measure(
-    machine, data, *flags, precisions=("fp32",), variants=("eager",), models=("squeezenet1_0",), rounds=3, **variables
-):
+def measure(machine, data, *flags, precisions=("fp32",), variants=("eager",), models=("squeezenet1_0",), **variables):
     """Measure a GPU into a cache; return the folder of its tables, and standard error.
 
-    Few and short rounds suffice to see the device's time. Each round starts processes, which import torch.
+    One short round suffices to see the device's time. Each round starts processes, which import torch.
     """
     selection = ["--device", "cuda", "--models", *models, "--precisions", *precisions, "--variants", *variants]
-    short = ["--target", "50%", "--max-rounds", rounds, "--data", data]
+    short = ["--target", "50%", "--max-rounds", 1, "--data", data]
     answer = run(machine, "-m", "measure", *selection, *short, *flags, **variables)
     assert answer.returncode == 0, answer.stderr + answer.stdout
     (name,) = machine_names(data)
@@ -53,23 +51,23 @@ def measure(
 
 @pytest.fixture(scope="module")
 def data(shared):
-    """The tables of a quick run of two models on a T4, and of a look into one of them.
+    """The tables of a quick run of two models on a Hopper, and of a look into one of them.
 
-    CUDA would count the machine's H100 first, the driver counts the T4 first.
+    CUDA would count the machine's T4 first, the driver counts the Hopper first.
     """
     quick = ["--quick", "--sections", "workload", "roofs", "inference"]
     look = ["--batch-sizes", 64, "--sections", "training", "operators", "hardware-counters"]
 
     def make(data):
         shutil.copytree(ROOT / "data", data, ignore=shutil.ignore_patterns("machines"))
-        for flags, models, rounds in ((quick, ("alexnet", "squeezenet1_0"), 3), (look, ("squeezenet1_0",), 1)):
-            measure("t4-and-h100", data, *flags, models=models, rounds=rounds, CUDA_DEVICE_ORDER="FASTEST_FIRST")
+        for flags, models in ((quick, ("alexnet", "squeezenet1_0")), (look, ("squeezenet1_0",))):
+            measure("hopper-and-t4", data, *flags, models=models, CUDA_DEVICE_ORDER="FASTEST_FIRST")
 
-    return shared("t4", make)
+    return shared("hopper", make)
 
 
 @pytest.fixture(scope="module")
-def t4(data):
+def hopper(data):
     (name,) = machine_names(data)
     return MachineFolder(data, name)
 
@@ -79,48 +77,47 @@ def of_squeezenet(rows, batch, phase):
 
 
 def least_s(gpu, precision, batch):
-    """Two FLOP for each multiply-add take so long at the GPU's peak: 64 images at fp32 12.9 ms on a T4."""
+    """Two FLOP for each multiply-add take so long at the GPU's peak: 64 images at fp32 17.5 ms on ``HOPPER``."""
     return batch * 2 * MAC / gpu.flop_per_s[precision]
 
 
-def test_inference_and_steps_go_from_identification_to_csv(t4):
-    (machine,) = t4.rows(records.Environment)
-    assert (machine.device, machine.name, machine.memory_byte) == ("cuda", "Tesla T4", 15360 * MIB)
+def test_inference_and_steps_go_from_identification_to_csv(hopper):
+    (machine,) = hopper.rows(records.Environment)
+    assert (machine.device, machine.name, machine.memory_byte) == ("cuda", "NVIDIA H100 NVL", 95830 * MIB)
     assert machine.driver == DRIVER
-    runs = t4.rows(records.Run)
+    runs = hopper.rows(records.Run)
     assert {row.status for row in runs} == {"ok"}
     cells = {(row.model, row.batch) for row in runs if row.phase == "inference"}
     assert cells == {(model, batch) for model in ("alexnet", "squeezenet1_0") for batch in (1, 64)}
-    assert len(of_squeezenet(runs, 64, "inference")) == 3
-    assert least_s(T4, "fp32", 64) > 2 * least_s(H100, "fp32", 64)
-    for sample in of_squeezenet(t4.rows(records.Sample), 64, "inference"):
-        assert sample.event_s >= least_s(T4, "fp32", 64)
+    assert len(of_squeezenet(runs, 64, "inference")) == 1
+    for sample in of_squeezenet(hopper.rows(records.Sample), 64, "inference"):
+        assert sample.event_s >= least_s(HOPPER, "fp32", 64)
         assert sample.latency_s >= 0.999 * sample.event_s  # but for rounding
         assert (sample.temperature_c, sample.throttle) == (60.0, None)
-        assert 300e6 <= sample.clock_hz <= 1590e6  # it may fall before it is read: calls so short are the host's
+        assert 345e6 <= sample.clock_hz <= 1785e6  # it may fall before it is read: calls so short are the host's
     assert {row.phase for row in runs} == {"inference", "step", "forward", "backward", "update"}
     for row in runs:
         if row.phase == "step":  # weights, gradients and momentum, at four bytes each, and activations
-            assert 3 * 4 * PARAMETERS < row.peak_byte < T4.torch_memory_byte
+            assert 3 * 4 * PARAMETERS < row.peak_byte < HOPPER.torch_memory_byte
 
 
 @pytest.mark.parametrize(
     ("phase", "batch", "stages"), [("inference", 64, {"inference"}), ("step", 32, {"forward", "backward", "update"})]
 )
-def test_a_profile_has_each_modules_kernels_and_is_a_trace_too(data, t4, phase, batch, stages):
+def test_a_profile_has_each_modules_kernels_and_is_a_trace_too(data, hopper, phase, batch, stages):
     """Its table is an imported trace's: 26 convolutions of known work, with the times of the profile's own kernels."""
-    (profile,) = of_squeezenet(t4.rows(records.Profile), batch, phase)
+    (profile,) = of_squeezenet(hopper.rows(records.Profile), batch, phase)
     assert profile.status == "ok"
     assert 0 < profile.busy_s <= profile.profiled_s
-    kernels = t4.rows(records.KernelTime, [profile])
+    kernels = hopper.rows(records.KernelTime, [profile])
     paths = {row.path for row in kernels if row.operator == "conv2d" and row.stage in ("inference", "forward")}
     assert len(paths) == CONVOLUTIONS
     traces = [read_trace(data, name) for name in trace_names(data)]
     network = f"SqueezeNet, batch {batch}, fp32, {phase}"
     (trace,) = (each for each in traces if each.devices[0].network == network)
     (device,) = trace.devices
-    assert (device.chip, device.device_name, device.capability) == ("NVIDIA T4", "Tesla T4", "7.5")
-    assert device.source == f"machines/{t4.name}"
+    assert (device.chip, device.device_name, device.capability) == ("NVIDIA H100 NVL", "NVIDIA H100 NVL", "9.0")
+    assert device.source == f"machines/{hopper.name}"
     assert len(trace.steps) == 3
     assert {row.stage for row in trace.operators} == stages
     forward = [
@@ -131,10 +128,45 @@ def test_a_profile_has_each_modules_kernels_and_is_a_trace_too(data, t4, phase, 
     assert sum(row.time_s for row in trace.operators) / 3 == pytest.approx(sum(row.time_s for row in kernels), rel=1e-6)
 
 
-def test_hardware_counters_count_the_work_of_the_layers(t4):
-    profiles = {(row.phase, row.status, row.capability) for row in t4.rows(records.HardwareCounterProfile)}
-    assert profiles == {(phase, "ok", "7.5") for phase in ("inference", "step")}
-    counters = of_squeezenet(t4.rows(records.KernelCounters), 64, "inference")
+def test_roofs_are_those_of_the_device(hopper):
+    pytest.importorskip("triton", reason="a GPU's multiply-adds and streams are written in it")
+    roofs = hopper.rows(records.RoofMeasurement)
+    assert {row.roof_kernel for row in roofs} == {"matmul", "fma", "stream_read", "stream_triad", "idle"}
+    products = {row.precision for row in roofs if row.roof_kernel == "matmul"}
+    assert products == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
+    # Small products take the host's time: products of 8 bits may look slower than fp32 there, and large ones end.
+    ended = [row for row in roofs if "not worth their time" in (row.reason or "")]
+    assert {row.precision for row in ended} <= {"fp8", "int8"}
+    for row in roofs:
+        if row in ended:
+            continue
+        assert (row.status, row.reason) == ("ok", None)
+        is_in_l2 = "stream" in row.roof_kernel and row.size <= HOPPER.l2_byte
+        byte_per_s = HOPPER.byte_per_s * (HOPPER.l2_gain if is_in_l2 else 1)
+        bound_s = max(
+            row.flop / HOPPER.flop_per_s[row.precision], row.byte / byte_per_s, 0.01 * (row.roof_kernel == "idle")
+        )
+        assert row.latency_s >= 0.999 * bound_s
+        assert row.throttle is None
+        if row.roof_kernel != "matmul":  # a launch of these lasts milliseconds, and the host's part is small
+            assert row.latency_s < 2 * bound_s
+
+    (machine,) = hopper.rows(records.Environment)
+    assert (machine.caches, machine.power_limit_w, machine.cudnn) == (f"2:{60 * MIB}:1", 400.0, str(CUDNN))
+    reads = {row.size: row.byte / row.latency_s for row in roofs if row.roof_kernel == "stream_read"}
+    assert len(reads) == 7
+    assert min(rate for size, rate in reads.items() if size <= HOPPER.l2_byte) > 1.2 * reads[max(reads)]
+    watts = {(row.roof_kernel, row.size): row.energy_j / row.latency_s for row in roofs if row.energy_j is not None}
+    assert {kernel for kernel, _ in watts} == {"matmul", "fma", "stream_read", "stream_triad", "idle"}
+    # At rest, and with all of memory's or the multiply-adds' power: the counter steps twenty times in a sampling
+    assert watts["idle", 10] == pytest.approx(HOPPER.idle_w, rel=0.05)
+    assert watts["stream_read", max(reads)] == pytest.approx(HOPPER.idle_w + HOPPER.memory_w, rel=0.1)
+
+
+def test_hardware_counters_count_the_work_of_the_layers(hopper):
+    profiles = {(row.phase, row.status, row.capability) for row in hopper.rows(records.HardwareCounterProfile)}
+    assert profiles == {(phase, "ok", "9.0") for phase in ("inference", "step")}
+    counters = of_squeezenet(hopper.rows(records.KernelCounters), 64, "inference")
     # Its convolutions do all that counts: two FLOP for each multiply-add.
     assert sum(row.fp32_flop for row in counters) == pytest.approx(64 * 2 * MAC, rel=0.001)
     assert sum(row.tensor_flop for row in counters) == 0
@@ -155,13 +187,13 @@ def test_the_paper_of_a_gpu_has_its_figures_and_its_shape(data, tmp_path):
     drawn = {figure.attributes.get("id") for figure in page.all("figure") if figure.all("script.chart")}
     assert FIGURES - drawn == set()
     facts = json.loads((site / "facts.json").read_text("utf-8"))
-    assert facts["latency.here.name"]["value"] == "T4"
+    assert facts["latency.here.name"]["value"] == "H100 NVL"
     assert complaints(html) == []
 
 
 def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
     flags = ["--sections", "inference", "--batch-sizes", 2, 64, "-v"]
-    folder, log = measure("a100-slice", tmp_path, *flags, rounds=1)
+    folder, log = measure("a100-slice", tmp_path, *flags)
     (machine,) = folder.rows(records.Environment)
     assert (machine.name, machine.memory_byte) == ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4864 * MIB)
     assert [row.status for row in folder.rows(records.Run)] == ["ok"] * 2
@@ -175,7 +207,7 @@ def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
 
 
 def test_a_call_takes_the_energy_of_its_kernels(tmp_path):
-    folder, _ = measure("capped", tmp_path, "--sections", "workload", "inference", "--batch-sizes", 16, 32, rounds=1)
+    folder, _ = measure("capped", tmp_path, "--sections", "workload", "inference", "--batch-sizes", 16, 32)
     for work in Workloads(tmp_path).rows(Workload):
         samples = of_squeezenet(folder.rows(records.Sample), work.batch, "inference")
         kernels_j = SLOW.joule_per_flop("fp32") * work.batch * 2 * MAC + SLOW.joule_per_byte * work.traffic_byte
@@ -192,61 +224,31 @@ def test_the_prices_of_its_energy_come_back_from_the_cells_of_networks(tmp_path)
     models = ("alexnet", "squeezenet1_0", "mobilenet_v2", "resnet18", "shufflenet_v2_x1_0", "vgg11")
     # Long calls: a busy host takes no share of them.
     flags = ["--sections", "workload", "inference", "--batch-sizes", 128, 512]
-    measure("slow", tmp_path, *flags, models=models, rounds=1)
+    measure("slow", tmp_path, *flags, models=models)
     found = energy.fit_of(load(tmp_path).machine("gpu"), "fp32")
     assert (found.constant.count, found.cells.number) == (6, 12)
     prices = found.flop.number, found.byte.number, found.constant.number
     assert prices == pytest.approx((SLOW.joule_per_flop("fp32"), SLOW.joule_per_byte, SLOW.idle_w), rel=0.05)
 
 
-def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):
-    pytest.importorskip("triton", reason="a GPU's multiply-adds and streams are written in it")
-    sections = ["--quick", "--sections", "roofs", "inference", "hardware-counters"]
+def test_tensor_operations_are_counted(tmp_path):
     sizes = ["--batch-sizes", 64, "--training-batch-sizes", 8]
-    folder, _ = measure("h100", tmp_path, *sections, *sizes, rounds=1, precisions=["bf16"])
+    network = "helpers.small_network:products"
+    sections = ["--sections", "inference", "hardware-counters"]
+    folder, _ = measure("hopper", tmp_path, *sections, *sizes, precisions=["bf16"], models=[network])
     assert {(row.precision, row.status) for row in folder.rows(records.Run)} == {("bf16", "ok")}
-    assert all(sample.event_s >= least_s(H100, "bf16", 64) for sample in folder.rows(records.Sample))
+    flop = 3 * 2 * 64 * 2048**2  # of three products of 64 rows with 2048 x 2048
+    assert all(sample.event_s >= flop / HOPPER.flop_per_s["bf16"] for sample in folder.rows(records.Sample))
     profiles = folder.rows(records.HardwareCounterProfile)
     assert {(row.status, row.tensor_gap) for row in profiles} == {("ok", None)}
-    counters = of_squeezenet(folder.rows(records.KernelCounters), 64, "inference")
-    assert sum(row.tensor_flop for row in counters) == pytest.approx(64 * 2 * MAC, rel=0.001)
-    roofs = folder.rows(records.RoofMeasurement)
-    assert {row.roof_kernel for row in roofs} == {"matmul", "fma", "stream_read", "stream_triad", "idle"}
-    products = {row.precision for row in roofs if row.roof_kernel == "matmul"}
-    assert products == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
-    # Small products take the host's time: products of 8 bits may look slower than fp32 there, and large ones end.
-    ended = [row for row in roofs if "not worth their time" in (row.reason or "")]
-    assert {row.precision for row in ended} <= {"fp8", "int8"}
-    for row in roofs:
-        if row in ended:
-            continue
-        assert (row.status, row.reason) == ("ok", None)
-        is_in_l2 = "stream" in row.roof_kernel and row.size <= H100.l2_byte
-        byte_per_s = H100.byte_per_s * (H100.l2_gain if is_in_l2 else 1)
-        bound_s = max(
-            row.flop / H100.flop_per_s[row.precision], row.byte / byte_per_s, 0.01 * (row.roof_kernel == "idle")
-        )
-        assert row.latency_s >= 0.999 * bound_s
-        assert row.throttle is None
-        if row.roof_kernel != "matmul":  # a launch of these lasts milliseconds, and the host's part is small
-            assert row.latency_s < 2 * bound_s
-
-    (machine,) = folder.rows(records.Environment)
-    assert (machine.caches, machine.power_limit_w, machine.cudnn) == (f"2:{60 * MIB}:1", 400.0, str(CUDNN))
-    reads = {row.size: row.byte / row.latency_s for row in roofs if row.roof_kernel == "stream_read"}
-    assert len(reads) == 7
-    assert min(rate for size, rate in reads.items() if size <= H100.l2_byte) > 1.2 * reads[max(reads)]
-    watts = {(row.roof_kernel, row.size): row.energy_j / row.latency_s for row in roofs if row.energy_j is not None}
-    assert {kernel for kernel, _ in watts} == {"matmul", "fma", "stream_read", "stream_triad", "idle"}
-    # At rest, and with all of memory's or the multiply-adds' power: the counter steps twenty times in a sampling
-    assert watts["idle", 10] == pytest.approx(H100.idle_w, rel=0.05)
-    assert watts["stream_read", max(reads)] == pytest.approx(H100.idle_w + H100.memory_w, rel=0.1)
+    counters = [row for row in folder.rows(records.KernelCounters) if row.phase == "inference"]
+    assert sum(row.tensor_flop for row in counters) == flop
 
 
 def test_a_cell_that_a_gpu_cannot_run_has_its_reason(tmp_path):
     # The first activations alone, 96 x 109 x 109 numbers of two bytes for each of 8192 images, take 18.7 GB.
     flags = ["--sections", "inference", "--batch-sizes", 1, 8192]
-    folder, _ = measure("t4", tmp_path, *flags, rounds=1, precisions=["fp16", "bf16"])
+    folder, _ = measure("t4", tmp_path, *flags, precisions=["fp16", "bf16"])
     rows = folder.rows(records.Run)
     assert {(row.precision, row.batch, row.status) for row in rows} == {
         ("fp16", 1, "ok"), ("fp16", 8192, "oom"), ("bf16", 1, "unsupported"), ("bf16", 8192, "unsupported"),
@@ -259,7 +261,7 @@ def test_a_cell_that_a_gpu_cannot_run_has_its_reason(tmp_path):
 def test_a_graph_takes_the_time_of_its_kernels_and_of_one_launch(tmp_path):
     names = products, weighted = [f"helpers.small_network:{name}" for name in ("products", "weighted")]
     flags, variants = ["--sections", "inference", "--batch-sizes", 1], ("eager", "cuda_graph", "compile+cuda_graph")
-    folder, _ = measure("t4", tmp_path, *flags, models=names, variants=variants, rounds=1)
+    folder, _ = measure("t4", tmp_path, *flags, models=names, variants=variants)
     # Each of three products reads a weight of 2048 x 2048 and a row, and writes a row, at four bytes a number and 320
     # GB/s: 52.5 us, so 157.4 us in all. A launch takes 3 us: eager mode has three of them, a graph one.
     kernels_s = 3 * 4 * (2048**2 + 2 * 2048) / T4.byte_per_s

@@ -142,15 +142,25 @@ H100 = Gpu(
     },
     byte_per_s=3938e9, clock_mhz=1785, idle_clock_mhz=345, power_w=400, idle_w=90, arithmetic_w=150, memory_w=138,
 )  # fmt: skip
+
+
+def slowed(gpu, factor):
+    peaks = {name: peak / factor for name, peak in gpu.flop_per_s.items()}
+    return replace(gpu, byte_per_s=gpu.byte_per_s / factor, flop_per_s=peaks)
+
+
+# A call that takes the host longer than the device is timed for seconds that do not pass at once. So take most of the
+# products of an H100's roofs, and only the smallest of a tenth of one.
+HOPPER = slowed(H100, 10)
 # Compared with a thousandth of an H100 the host takes no time, however busy it is.
-SLOW = replace(
-    H100, byte_per_s=H100.byte_per_s / 1000, flop_per_s={name: peak / 1000 for name, peak in H100.flop_per_s.items()}
-)
+SLOW = slowed(H100, 1000)
 MACHINES = {
     "t4": Machine((T4,)),
     "t4-and-h100": Machine((T4, H100)),
     "a100-slice": Machine((A100_IN_SLICES,)),
     "h100": Machine((H100,)),
+    "hopper": Machine((HOPPER,)),
+    "hopper-and-t4": Machine((HOPPER, T4)),  # CUDA takes the T4 for the faster one
     "capped": Machine((replace(SLOW, power_w=120),)),
     "slow": Machine((SLOW,), unseen_kernels=40),  # as CUPTI of CUDA 12.6 Update 2 to 13.0 sees them
 }

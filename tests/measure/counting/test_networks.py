@@ -162,7 +162,8 @@ def losses():
     yield reported("distribution", chances, forward_flop=64, backward_flop=64)
 
 
-def sparse():
+# Not "sparse": a network that names torch.sparse would hold this function, and in it all that pytest holds.
+def sparse_matrices():
     # A layer of 4 nodes by 4 x 4, 128 FLOP; 4 edges, each with a row of 4, 32 FLOP. Backward the layer's weight, and
     # the edges the other way round.
     def edges(pairs):
@@ -256,7 +257,7 @@ def draws():
 
 @pytest.mark.parametrize("case", [
     *made_in_forward(), *numbers_that_are_read(), *modes(), *containers(), *caches(), *types_and_weights(),
-    *nested_tensors(), *gradients_by_torch_func(), *losses(), *sparse(), *draws(),
+    *nested_tensors(), *gradients_by_torch_func(), *losses(), *sparse_matrices(), *draws(),
 ])  # fmt: skip
 def test_by_hand(case):
     row = counted(case.make, case.batch, case.precision)

@@ -1,3 +1,4 @@
+import torchvision  # noqa: F401 - registers its operators
 from helpers.counting import by_hand, case, meta, torch
 
 IMAGE, VOLUME = meta(2, 3, 7, 5), meta(2, 3, 4, 5, 6)

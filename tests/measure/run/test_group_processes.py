@@ -55,16 +55,16 @@ def run(task, beat=lambda: None, call_limit_s=60.0):
 
 
 def test_a_run_times_collectives_and_steps_and_the_next_run_measures_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(group_storing, "SIZES", {"cpu": [4096, 65536]})
+    monkeypatch.setattr(group_storing, "SIZES", {"cpu": [4096]})
     monkeypatch.setitem(group_storing.PROCESSES, "cpu", (2,))
     words = "--device cpu --sections distributed --models helpers.small_network:network --training-batch-sizes 2"
     words += f" --variants eager --max-rounds 1 --data {tmp_path} --machine box"
     assert command.main(words.split()) == 0
-    assert "prints 6 times of collectives and 2 of data-parallel steps" in capsys.readouterr().out
+    assert "prints 3 times of collectives and 2 of data-parallel steps" in capsys.readouterr().out
     box = MachineFolder(tmp_path, "box")
     rows = box.rows(CollectiveMeasurement)
     assert {(row.collective, row.message_byte) for row in rows} == {
-        (name, size) for name in ("all_reduce", "all_gather", "reduce_scatter") for size in (4096, 65536)
+        (name, 4096) for name in ("all_reduce", "all_gather", "reduce_scatter")
     }
     assert {row.status for row in rows} == {"ok"}
     assert all(row.latency_low_s <= row.latency_s <= row.latency_high_s for row in rows)
@@ -77,7 +77,7 @@ def test_a_run_times_collectives_and_steps_and_the_next_run_measures_nothing(tmp
     assert "Nothing left to measure" in capsys.readouterr().out
     assert box.rows(CollectiveMeasurement) == rows
     assert command.main(["show", "--data", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.count("gloo") == 8
+    assert capsys.readouterr().out.count("gloo") == 5
 
 
 def test_a_killed_rank_is_named(tmp_path):
@@ -101,10 +101,10 @@ def test_a_rank_without_memory_costs_its_own_size_alone():
 
 
 def test_a_hung_rank_is_a_timeout_and_leaves_no_process(monkeypatch):
-    monkeypatch.setattr(group, "START_LIMIT_S", 20.0)
+    monkeypatch.setattr(group, "END_LIMIT_S", 1.0)  # the launcher waits for the rank that is stopped
     beat = Signal(signal.SIGSTOP)
-    outcome = run(ONE, beat, call_limit_s=20.0)
-    assert (outcome.status, outcome.reason) == ("timeout", "2 processes gave no sign of life for 20 s")
+    outcome = run(ONE, beat, call_limit_s=5.0)
+    assert (outcome.status, outcome.reason) == ("timeout", "2 processes gave no sign of life for 5 s")
     _, alive = psutil.wait_procs(beat.ranks, 10)
     assert alive == []
 
