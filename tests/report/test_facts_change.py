@@ -47,7 +47,7 @@ PAIRED = (
 )  # fmt: skip
 """Of two GPUs, precisions, batches, compiled networks, graphs, joules, decode, ranks, servers: not in the world."""
 
-UNMOVED = 116
+UNMOVED = 119
 """So many counts and names the changes below leave alone: chosen by the chapters, or none; facts by hand hold them."""
 
 IDENTITY = {
