@@ -14,10 +14,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+from measure.cache.project import MACHINES
 from measure.errors import unknown
 from report import UNDISTURBED, options
 from report.markdown import Markup
-from report.paper import OF_AUTHORS, Paper
+from report.paper import Paper
 from report.stats.value import Name, Source, Value
 
 CHAPTERS = (
@@ -75,7 +76,7 @@ def origin(source: Source | None, paper: Paper) -> str:
     folders = [name for name in named if name != "*"] or [
         each.folder for each in paper.machines if of_gpus == (each.chip_kind == "gpu")
     ]
-    return "reference" if set(folders) <= set(OF_AUTHORS) else "own"
+    return "reference" if set(folders) <= set(MACHINES) else "own"
 
 
 def source_of(table: str, rows: str, sections: str) -> Source:

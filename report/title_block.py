@@ -4,10 +4,11 @@ import json
 import os
 from pathlib import Path
 
+from measure.cache.project import MACHINES
 from report.engine.project import Project, read_project
 from report.markdown import Markup, escape
 from report.options import AUTHOR
-from report.paper import OF_AUTHORS, Paper
+from report.paper import Paper
 
 AUTHORS = "The Roofwright authors"
 
@@ -39,4 +40,4 @@ def _authors(paper: Paper, measured: str | None) -> list[dict[str, str]]:
         return [{"name": escape(name)} | ({"affiliation": f"m{measured}"} if measured else {})]
     if measured:
         return [{"name": f"M{measured}"}]
-    return [{"name": AUTHORS}] if paper.at_hand and paper.at_hand.folder in OF_AUTHORS else []
+    return [{"name": AUTHORS}] if paper.at_hand and paper.at_hand.folder in MACHINES else []

@@ -14,6 +14,11 @@ DISTRIBUTION = "roofwright"  # the project's name for pip
 ROOT = Path(__file__).parents[2]  # the clone, or the folder of installed packages
 SETTINGS_FILE = "_quarto.yml"  # makes a folder a project
 
+MACHINES = (
+    "amd-epyc-2c-0ad4", "intel-xeon-processor-2c-decf", "nvidia-h100-80gb-hbm3-69d5", "nvidia-h200-03df"
+)  # fmt: skip
+"""The folders of the machines whose measurements come with the project, in their order in the paper."""
+
 
 def project_folder() -> Path:
     """Return the folder of the paper's sources. Raises UserError if an installed copy lacks them."""
@@ -26,6 +31,15 @@ def project_folder() -> Path:
             if file.name == SETTINGS_FILE:
                 return Path(str(file.locate())).resolve().parent
     raise UserError(f"the installation has no {SETTINGS_FILE}; install {DISTRIBUTION} again, or work in a clone")
+
+
+def own_folder(data: Path, name: str) -> str:
+    """Return the folder for somebody's own measurements of a machine: not one whose rows come with the project.
+
+    An equal machine may be anybody's, such as a virtual one of a cloud: their rows would mix.
+    """
+    is_projects = name in MACHINES and data.resolve() == (project_folder() / "data").resolve()
+    return f"{name}-own" if is_projects else name
 
 
 def read_both(record: type[Record], data: Path) -> list[Record]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.project import own_folder
 from measure.cache.traces import MEASURED
 from measure.counting import count
 from measure.domain import records
@@ -73,8 +74,11 @@ class RunCache:
 
 
 def machine_folder(data: Path, name: str | None, environment: Environment) -> MachineFolder:
-    """Return this machine's folder. Raises UserError if another machine measured into the folder of that name."""
-    folder = MachineFolder(data, name or folder_name(environment))
+    """Return this machine's folder: of that name, else one that is not the project's (``own_folder``).
+
+    Raises UserError if another machine measured into the folder of that name.
+    """
+    folder = MachineFolder(data, name or own_folder(data, folder_name(environment)))
     if folder.folder.is_file():
         raise UserError(f"--machine: {folder.folder} is a file; name a folder")
     others = {row.name for row in folder.rows(Environment) if row.hardware_id != environment.hardware_id}

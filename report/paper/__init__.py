@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.project import MACHINES
 from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain import records, workload_records
@@ -42,10 +43,8 @@ ALONE = 1  # the batch of a single input
 LOWER_PRECISIONS = ("bf16", "fp16")
 """The precisions to compare with it: the first that a machine ran."""
 
-REFERENCE = "amd-epyc-2c-0ad4"
+REFERENCE, *_ = MACHINES
 """The folder of the reference machine. Text in blocks of class ``reference`` describes it."""
-OF_AUTHORS = (REFERENCE, "intel-xeon-processor-2c-decf", "nvidia-h100-80gb-hbm3-69d5", "nvidia-h200-03df")
-"""The folders of the machines that come with the project, in their order in the paper."""
 
 PROJECTS = Path("data")  # the project's own tables, as seen from its folder, where the chapters run
 
@@ -163,14 +162,14 @@ class Paper:
 
         def weight(machine: Machine) -> tuple[bool, bool, str]:
             folder = machine.folder
-            return folder not in OF_AUTHORS, folder == REFERENCE, machine.measured_at
+            return folder not in MACHINES, folder == REFERENCE, machine.measured_at
 
         return next(iter(self.machines), None) if self.chosen else max(self.machines, key=weight, default=None)
 
     @property
     def is_readers(self) -> bool:
         """Whether the machine at hand is a reader's own, not one of the project's."""
-        return self.at_hand is not None and self.at_hand.folder not in OF_AUTHORS
+        return self.at_hand is not None and self.at_hand.folder not in MACHINES
 
     @cached_property
     def reference(self) -> "Paper":
@@ -278,12 +277,12 @@ def load(
 
 def _rank(folder: str) -> int:
     """Return a machine's place in the paper: a reader's own come before the project's."""
-    return OF_AUTHORS.index(folder) if folder in OF_AUTHORS else -1
+    return MACHINES.index(folder) if folder in MACHINES else -1
 
 
 def _badged(machine: Machine) -> Machine:
     """Mark the name of a machine of the project, as a reader's paper prints it in text, figures and tables."""
-    return replace(machine, name=f"{machine.name} (reference)") if machine.folder in OF_AUTHORS else machine
+    return replace(machine, name=f"{machine.name} (reference)") if machine.folder in MACHINES else machine
 
 
 ATTEMPTS = records.Run, records.Profile, records.HardwareCounterProfile

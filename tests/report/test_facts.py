@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 import pytest
 from helpers.world import world
 
+from measure.cache.project import MACHINES
 from measure.errors import UserError
 from report import facts
-from report.paper import OF_AUTHORS, REFERENCE
+from report.paper import REFERENCE
 from report.stats.value import Name, Source, Value
 
 
@@ -77,7 +78,7 @@ def test_json_tells_a_fact_and_why_prints_it_or_refuses_a_name(monkeypatch):
         ("traces/*/operators.csv", "python -m measure", "own"),
         ("machines/example-cpu/runs.csv", None, "own"),
         (f"machines/{REFERENCE}", None, "reference"),
-        (f"machines/{OF_AUTHORS[1]}/samples.csv and machines/{OF_AUTHORS[2]}/samples.csv", None, "reference"),
+        (f"machines/{MACHINES[1]}/samples.csv and machines/{MACHINES[2]}/samples.csv", None, "reference"),
         # The reader's processor is among the processors, no GPU of theirs among the GPUs
         ("machines/*/profiles.csv", "python -m measure", "own"),
         ("machines/*/profiles.csv", "python -m measure --device cuda", "reference"),
@@ -86,7 +87,7 @@ def test_json_tells_a_fact_and_why_prints_it_or_refuses_a_name(monkeypatch):
 )
 def test_a_readers_paper_tells_whose_machine_measured_a_value(table, command, origin):
     cpu, gpu = world().machines
-    paper = replace(world(), machines=(cpu, replace(gpu, folder=OF_AUTHORS[1])))
+    paper = replace(world(), machines=(cpu, replace(gpu, folder=MACHINES[1])))
     assert facts.origin(Source(table, command=command), paper) == origin
     assert facts.origin(None, paper) == ""
     ours = replace(paper, machines=(replace(cpu, folder=REFERENCE), paper.machines[1]))

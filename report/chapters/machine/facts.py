@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from measure.cache.project import MACHINES
 from report.facts import Facts, missing, source_of, sourced
 from report.options import measure_command
-from report.paper import BASE_PRECISION, OF_AUTHORS, Machine, Paper, processor
+from report.paper import BASE_PRECISION, Machine, Paper, processor
 from report.paper.cells import is_loaded
 from report.stats.value import Name, Source, Value, exact
 
@@ -60,7 +61,7 @@ def of(paper: Paper) -> Machines:
     found = _processor(paper, machine)
     facts = Machines(
         several=len(paper.machines) > 1,
-        marked=paper.is_readers and any(each.folder in OF_AUTHORS for each in paper.machines),
+        marked=paper.is_readers and any(each.folder in MACHINES for each in paper.machines),
         at_hand=at_hand,
         processor=found,
         known=not found.microarchitecture.is_missing,

@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
+from measure.cache.project import MACHINES
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import EAGER, INFERENCE
-from report.paper import BASE_PRECISION, OF_AUTHORS, Machine, Paper
+from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import INFERENCE_CELL
 from report.paper.frames import matching
 from report.paper.operator_groups import profiled as profiled_groups
@@ -36,7 +37,7 @@ def short_name(machine: Machine) -> str:
 def is_reference(paper: Paper, machine: Machine | None) -> bool:
     """Return whether a machine comes with the project while the machine at hand is the reader's own."""
     hand = paper.at_hand
-    return machine is not None and hand is not None and machine.folder in OF_AUTHORS and hand.folder not in OF_AUTHORS
+    return machine is not None and hand is not None and machine.folder in MACHINES and hand.folder not in MACHINES
 
 
 @cache

@@ -8,12 +8,12 @@ from helpers.world import world
 from measure.domain.values import SPACE
 from report import facts
 from report.chapters.machine import tables
-from report.paper import OF_AUTHORS
+from report.paper import MACHINES
 
 
 def test_machines_of_the_project_are_marked_in_a_readers_paper():
     cpu, gpu = world().machines
-    ours = replace(gpu, folder=OF_AUTHORS[1])
+    ours = replace(gpu, folder=MACHINES[1])
     for machines, is_marked in (((cpu, gpu), False), ((cpu, ours), True), ((ours,), False), ((), False)):
         assert facts.of_chapter("machine", replace(world(), machines=machines)).marked == is_marked
 

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from helpers.world import CPU, GPU, cells_of, numbers, rows_of, world, wrong
 
+from measure.cache.project import MACHINES
 from report import display, facts
 from report.chapters.utilisation import figures, tables
 from report.chapters.utilisation.gap import batch_sizes, gap_terms, is_reference, shown_batches
-from report.paper import OF_AUTHORS
 
 PARAMETERS = (8, 1, 7, 2, 6, 3)
 SIX = range(6)
@@ -193,7 +193,7 @@ def test_what_the_chapter_shows_depends_on_the_evidence():
 
 def test_only_a_reader_with_a_machine_of_their_own_sees_references():
     cpu, gpu = world().machines
-    ours = replace(gpu, folder=OF_AUTHORS[1])
+    ours = replace(gpu, folder=MACHINES[1])
     paper = replace(world(), machines=(cpu, ours))
     assert [is_reference(paper, each) for each in (cpu, ours, None)] == [False, True, False]
     assert not is_reference(replace(paper, machines=(ours,)), ours)

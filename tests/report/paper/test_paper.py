@@ -6,9 +6,10 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import CPU, REFERENCES, WORLD, committed_chips, mutated, world
 
+from measure.cache.project import MACHINES
 from measure.published.records import FlopPerCycle
 from report.options import choose, load_paper
-from report.paper import OF_AUTHORS, REFERENCE, _machine_name, load
+from report.paper import REFERENCE, _machine_name, load
 
 
 def test_a_cell_at_another_shape_than_its_models_is_left_out(tmp_path):
@@ -107,7 +108,7 @@ def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
 def test_a_readers_paper_marks_the_names_of_our_machines(tmp_path):
     shutil.copytree(WORLD, tmp_path / "data")
     machines = tmp_path / "data" / "machines"
-    (machines / "example-gpu").rename(machines / OF_AUTHORS[1])
+    (machines / "example-gpu").rename(machines / MACHINES[1])
     paper = load(tmp_path / "data", REFERENCES)
     assert paper.is_readers
     assert [machine.name for machine in paper.machines] == ["Example CPU, Example core, 2 cores", "Bead 2 (reference)"]
