@@ -137,10 +137,7 @@ def _train(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip,
 
 
 def _serve(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip, link: Link, fabric: Fabric) -> int:
-    given = [
-        name for name in ("zero", "cp", "precision", "optimizer", "recompute", "micro_batch") if getattr(flags, name)
-    ]
-    if given:
+    if given := [name for name in OF_TRAINING if getattr(flags, name)]:
         raise UserError(f"--{given[0].replace('_', '-')}: belongs to training; leave it out, or leave out --inference")
     if decoder is None:
         raise UserError(

@@ -287,8 +287,8 @@ def settings(served: Served) -> pd.DataFrame:
 def of_groups(served: Served, few: int, many: int) -> pd.DataFrame:
     """Return settings on ``many`` GPUs beside those on a ``few``, which else are equal; these end in ``_few``."""
     rows = settings(served)
-    both = (matching(rows, plan_gpus=gpus) for gpus in (many, few))
-    return next(both).merge(next(both), on=[*SERVER, *REQUEST], suffixes=("", "_few"))
+    at_many, at_few = (matching(rows, plan_gpus=gpus) for gpus in (many, few))
+    return at_many.merge(at_few, on=[*SERVER, *REQUEST], suffixes=("", "_few"))
 
 
 COLUMNS = [*(f"{part}_s" for part in PARTS), "plan_gpus", "left_out"]

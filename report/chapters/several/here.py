@@ -5,13 +5,13 @@ import pandas as pd
 from measure.domain.collectives import ALL_REDUCE
 from measure.domain.groups import OVERSUBSCRIBED
 from measure.domain.names import model_name
+from report.chapters.several import timed
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import Machine, Paper
 from report.paper.frames import each, highest, matching
 from report.stats.value import Name, Source, Value, estimated, exact
 
-HALF = 0.5  # of the highest bus bandwidth
 COMMAND = "--sections distributed"
 
 
@@ -55,7 +55,7 @@ def of(paper: Paper) -> MeasuredGroup:
     rows = reductions(machine)
     processes = int(rows.processes.iloc[0])
     short, best = next(each(rows)), highest(rows, "bus_byte_per_s")
-    half = rows[rows.bus_byte_per_s >= HALF * best.bus_byte_per_s].message_byte.min()
+    half = rows[rows.bus_byte_per_s >= timed.HALF * best.bus_byte_per_s].message_byte.min()
     steps = matching(_within_cores(machine.data_parallel_steps), processes=processes)
     step = highest(steps, "gradient_byte") if len(steps) else None
     byte = None if step is None else int(step.gradient_byte)
