@@ -63,7 +63,7 @@ class Command:
 
     def __exit__(self, *_: object) -> None:
         for process in self.alive():
-            process.kill()
+            kill(process)
         self.process.wait()
 
     out = property(lambda self: self._out.read_text(errors="replace").strip())
@@ -92,6 +92,11 @@ class Command:
             if time.monotonic() > ends:
                 raise Failure(f"{len(left)} processes{' and logs' if logs else ''} stay after {limit_s:g} s")
             time.sleep(0.05)
+
+
+def kill(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):  # it ended by itself just now
+        process.kill()
 
 
 def count(tries: Iterable[tuple[str, Callable[[Path], str]]]) -> int:

@@ -18,14 +18,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import chain, cycle, islice
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import psutil
-from harness import ROOT, Command, Failure, count
+from harness import ROOT, Command, Failure, count, kill
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.table import read
@@ -118,8 +116,7 @@ def is_killed(words: list[str], data: Path, way: str, chance: Random, after_s: f
                 time.sleep(0.0005)
             time.sleep(chance.uniform(0, DELAY_S))
         if way == "worker" and (workers := [each for each in measurement.alive() if each.pid != first.pid]):
-            with suppress(psutil.NoSuchProcess):  # it ended by itself just now
-                chance.choice(workers).kill()
+            kill(chance.choice(workers))
             lost_worker = True
             measurement.ends_within(chance.uniform(0, GOES_ON_S))
         if first.poll() is None and way == "terminate":
@@ -127,7 +124,7 @@ def is_killed(words: list[str], data: Path, way: str, chance: Random, after_s: f
         elif first.poll() is None:
             os.killpg(first.pid, WAYS[way])
         for process in measurement.alive() if way == "everything" else ():
-            process.kill()
+            kill(process)
         code = first.wait()
         if code not in (0, -WAYS[way], INTERRUPTED if is_handled else 0) and NOTHING_RAN not in measurement.error:
             raise Failure(f"{way}: the measurement ended with {code}: {measurement.error[-300:]}")

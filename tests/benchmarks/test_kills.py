@@ -1,9 +1,12 @@
+import subprocess
+import sys
 from dataclasses import replace
 from random import Random
 
 import kills
+import psutil
 import pytest
-from harness import Failure
+from harness import Failure, kill
 from helpers.rows import machine_in, run, samples
 
 from measure.cache.folders import MachineFolder
@@ -30,3 +33,11 @@ def test_a_row_that_is_gone_or_another_is_a_failure(tmp_path):
     for other, text in ((before, "eager 1 is lost"), (kills.committed(tmp_path), "eager 0 is changed")):
         with pytest.raises(Failure, match=text):
             kills.check_nothing_is_lost(now, other)
+
+
+def test_a_process_that_ends_before_it_is_killed_is_none_to_kill():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        process = psutil.Process(child.pid)
+        kill(process)
+    assert child.returncode == -9
+    kill(process)
