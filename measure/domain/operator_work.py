@@ -14,7 +14,7 @@ OUTSIDE, OPTIMISER = "loss", "optimiser"
 """The places of operators that no layer calls."""
 # A profile names the operator that a program calls, a count the ones that it runs: a name for both.
 FAMILIES = (
-    (re.compile(r"linear|einsum|(add|b|badd|addb)?mm|matmul|(add)?mv|v?dot|bilinear"), PRODUCT),
+    (re.compile(r"linear|bilinear|einsum|inner|(b|add|addb|baddb|scaled_)?mm|matmul|(add)?mv|v?dot"), PRODUCT),
     (re.compile(r".*conv(olution|_|\d).*"), "convolution"),
     (re.compile(r".*(dot_product|flash|efficient|cudnn|multi_head)_.*attention.*"), "fused attention"),
     (re.compile(r".*((batch|layer|group|rms)_norm).*"), r"\1"),

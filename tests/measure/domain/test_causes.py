@@ -31,6 +31,14 @@ def test_kinds_and_the_rest_of_the_call_add_up_to_the_ratio():
     assert terms(PLAIN, after) == {"attention": 0.6, OUTSIDE: -0.1, "linear": 0.0}
 
 
+def test_a_kind_that_one_cell_lacks_is_all_gained_or_all_lost():
+    # 0.3 s of A's attention go, and half of B's second is of a convolution that A does not have
+    other = ProfiledCell(latency_s=1.0, plain_s=2.0, kinds={"linear": 1.0, "convolution": 1.0})
+    expected = {"convolution": 0.5, "attention": -0.3, OUTSIDE: -0.2, "linear": 0.0}
+    assert terms(PLAIN, other) == expected
+    assert terms(other, PLAIN) == {name: -share for name, share in expected.items()}
+
+
 def test_operators_slower_under_the_profiler_are_the_whole_call():
     # 2.5 s of operators in 2 s: nothing is outside, and their shares are 3/5 and 2/5
     wide = replace(PLAIN, kinds={"linear": 1.5, "attention": 1.0})

@@ -13,6 +13,8 @@ ATTENTION = {"layer_kind": "attention"}
     [
         ("linear", "addmm", "matrix product"),
         ("matmul", "bmm", "matrix product"),
+        ("baddbmm", "addbmm", "matrix product"),
+        ("inner", "_scaled_mm", "matrix product"),
         ("einsum", "mm", "matrix product"),
         ("softmax", "_softmax", "softmax"),
         ("_softmax_backward_data", "_softmax_backward_data", "softmax"),
@@ -32,13 +34,15 @@ def test_a_profile_and_a_count_name_an_operator_alike(profiled, counted, name):
 def test_softmax_and_products_inside_attention_stand_apart():
     layers = [replace(layer(), path="block.attention", layer_kind="attention"), layer()]
     times = [
-        operator_time(path="block.attention", name="matmul", time_s=0.5),
+        replace(operator_time(path="block.attention", name="matmul"), calls=2),
+        replace(operator_time(path="block.attention", name="baddbmm"), calls=3),
         operator_time(path="block.attention", name="softmax", time_s=0.25),
         operator_time(name="linear", time_s=0.25),
         replace(operator_time(path=None, name="add_", time_s=1.0), stage="update"),
     ]
     counted = [
-        operator(name="bmm", flop=30, other_flop=0, calls=2, **ATTENTION),
+        operator(name="bmm", flop=20, other_flop=0, calls=2, **ATTENTION),
+        operator(name="baddbmm", flop=15, other_flop=5, calls=1, **ATTENTION),
         operator(name="_softmax", flop=0, other_flop=5, calls=1, **ATTENTION),
         operator(name="mm", flop=35, other_flop=0, calls=1),
     ]
@@ -49,6 +53,7 @@ def test_softmax_and_products_inside_attention_stand_apart():
         ("attention", "softmax", 0.25, 0.125, 5),
         ("linear", "matrix product", 0.25, 0.125, 35),
     ]
+    assert rows[1].calls == 5
     assert [row.flop_per_s for row in rows] == [None, 120, 20, 140]
     assert product_shares(rows) == (0.375, 0.95)  # 0.75 of 2 s, 95 of 100 FLOP
 
