@@ -40,6 +40,16 @@ def test_an_encoder_and_a_decoder_are_no_blocks_but_their_layers_are():
     assert block_types(Pair()) == ["TransformerEncoderLayer"] * 6
 
 
+def test_one_of_a_kind_in_a_list_is_not_repeated():
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.listed = nn.Sequential(nn.TransformerEncoderLayer(8, 2, 8))
+            self.apart = nn.TransformerEncoderLayer(8, 2, 8)
+
+    assert block_types(Pair()) == ["TransformerEncoderLayer"] * 2  # the outermost modules: none is repeated
+
+
 def test_a_network_without_repeated_modules_has_its_layers_as_blocks():
     layers = nn.Linear(3, 5), nn.Sequential(nn.ReLU(), nn.Linear(5, 2))
     assert block_types(nn.Sequential(*layers)) == ["Linear", "ReLU", "Linear"]

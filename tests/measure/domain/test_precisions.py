@@ -26,3 +26,11 @@ def on(device, capability=None):
 def test_cells_have_fp32_and_16_bits_and_products_all_units(environment, default, requested, products):
     assert " ".join(precisions.default_precisions(environment)) == default
     assert " ".join(precisions.product_precisions(environment, requested.split())) == products
+
+
+@pytest.mark.parametrize(
+    ("environment", "precision"),
+    [(on("cpu"), "bf16"), (on("mps"), "fp16"), (on("cuda", "7.5"), "fp16"), (on("cuda", "8.0"), "bf16")],
+)
+def test_metal_and_old_gpus_try_fp16_first(environment, precision):
+    assert precisions.low_precision(environment) == precision

@@ -16,7 +16,9 @@ def test_the_fastest_sustained_arithmetic_is_the_peak():
     faster = replace(PRODUCT, roof_kernel="fma", latency_s=0.25)
     half = replace(PRODUCT, precision="bf16", latency_s=0.125)
     failed = replace(PRODUCT, precision="fp16", status="oom", reason="too large", latency_s=None)
-    assert machine_roof([slower, PRODUCT, burst, half, failed]).flop_per_s == {"fp32": 2048, "bf16": 8192}
+    roof = machine_roof([slower, PRODUCT, burst, half, failed])
+    assert roof.flop_per_s == {"fp32": 2048, "bf16": 8192}
+    assert roof.arithmetic == {"fp32": PRODUCT, "bf16": half}
     assert machine_roof([PRODUCT, faster]).flop_per_s == {"fp32": 4096}
 
 
