@@ -6,7 +6,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure.errors import UserError
-from measure.predicting import kernels, server_study, serving
+from measure.predicting import kernels, served_study, server_study, serving
 from measure.predicting.kernels import KernelModel
 from measure.predicting.served_prediction import ServedPredictor, with_requests
 from measure.predicting.serving import FIRST, FURTHER, Load
@@ -60,7 +60,7 @@ def test_the_prompts_of_others_are_read_between_the_tokens(predictor):
 
 
 def test_parts_of_a_step_sum_its_kernels(predictor):
-    """At the pool's start alone, each of 65 products and 32 attentions takes the start's coefficient."""
+    """At the pool's start alone, a microsecond, each product and each attention takes that long."""
     effects = {}
     for kind in kernels.KINDS:
         width = len(next(iter(predictor.kernels.effects[kind].values())))
@@ -80,6 +80,15 @@ def test_no_prediction_beats_the_bandwidth_and_none_falls_with_more_requests(pre
         assert found.further.likely_s >= serving.least_s(load, serving.decode_step(load))
         times.append(found.further.likely_s)
     assert times == sorted(times)
+
+
+def test_a_label_weighs_as_the_root_of_its_rows():
+    # A hundred ratios e^0.001 … e^0.1 of one label weigh 100 / 10, the only one of the other 1. Of two labels, 0.95
+    # have to lie within: 0.95 x 11 - 1 is reached by 95 of the hundred.
+    ratios = np.exp([0.0, *np.arange(1, 101) / 1000])
+    checks = pd.DataFrame({"device": ["one"] + ["other"] * 100, "ratio": ratios})
+    assert served_study.interval(checks, "device") == pytest.approx(np.exp(0.095))
+    assert served_study.interval(checks[1:], "device") is None  # one label alone
 
 
 def test_an_interval_is_of_what_was_timed(predictor):
