@@ -159,14 +159,15 @@ def experts(paper: Paper) -> alt.LayerChart:
     width = theme.plot_width(right=110, unit="s", figure=theme.HALF_WIDTH)
     x = LogAxis.around(rows.tokens, pixels=width, title="tokens at once")
     y = LogAxis.around(rows.latency_s, pixels=190, title="time of the experts of a layer", unit="s", vertical=True)
-    color = by_color("name", theme.colors(rows.name.unique()), legend=None)
+    palette, shapes = theme.gpus(rows.name.unique())
+    color, shape = by_color("name", palette, legend=None), by_shape("name", shapes, legend=None)
     base = alt.Chart(rows).encode(x("tokens"), y("latency_s"), color=color)
     tooltip = [("name", "GPU", ""), ("tokens", "tokens", "d"), ("latency_s", "time", "s")]
     ends = rows.loc[rows.groupby("name", sort=False).tokens.idxmax()]
     spans = rows.groupby("name").latency_s.agg(["min", "max"])
     said = "; ".join(f"{row.Index}: {si(row.min, 's')} to {si(row.max, 's')}" for row in each(spans))
     return alt.layer(
-        base.mark_line(), tips(base.mark_point(size=24), *tooltip),
+        base.mark_line(), tips(base.mark_point(size=24).encode(shape=shape), *tooltip),
         *end_names(ends, "name", x("tokens"), y("latency_s")),
         width=x.pixels, height=y.pixels, name="tokens-experts", description=f"Times of a layer's experts: {said}.",
     )  # fmt: skip
