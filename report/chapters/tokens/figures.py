@@ -73,22 +73,26 @@ def _against_requests(answers: pd.DataFrame, prompts: pd.DataFrame, width: float
     rows = pd.concat([answers, prompts])
     lengths = zip(rows.input_tokens, rows.output_tokens, strict=True)
     rows = rows[["batch", "tpot_s", "bound_s"]].astype(float)
-    rows["name"] = [f"{read:,.0f} tokens in, {written:,.0f} out" for read, written in lengths]
+    rows["name"] = [f"{read:,.0f} in, {written:,.0f} out" for read, written in lengths]
     palette = dict(zip(rows.name.unique(), LENGTH_COLORS, strict=False))
     x = LinearAxis.around(rows.batch, pixels=width, title="requests at once", format="d")
     times = [*rows.tpot_s, *rows.bound_s]
     y = LinearAxis.around(times, pixels=170, title="time of a token", unit="s", format="~s", vertical=True)
     shapes = dict(zip(palette, ("diamond", "triangle-up"), strict=False))
-    looks: dict[str, Any] = {"color": by_color("name", palette), "shape": by_shape("name", shapes)}
+    looks = {"color": by_color("name", palette, legend=None), "shape": by_shape("name", shapes, legend=None)}
     base = alt.Chart(rows)
+    ends = rows.loc[rows.groupby("name", sort=False).batch.idxmax()]
+    lines = [part for _, part in rows.groupby("name")]
+    taken = [box for part in lines for time in ("tpot_s", "bound_s") for box in covered(part, x("batch"), y(time))]
     tooltip = [
-        ("name", "lengths", ""), ("batch", "requests", "d"), ("tpot_s", "measured", "s"), ("bound_s", "least time", "s")
+        ("name", "tokens", ""), ("batch", "requests", "d"), ("tpot_s", "measured", "s"), ("bound_s", "least time", "s")
     ]  # fmt: skip
     line = {"detail": alt.Detail("name:N"), "color": looks["color"]}
     return alt.layer(
         base.mark_line(strokeDash=theme.DASH).encode(x("batch"), y("bound_s"), **line),
         base.mark_line().encode(x("batch"), y("tpot_s"), **line),
         tips(base.mark_point().encode(x("batch"), y("tpot_s"), **looks), *tooltip),
+        *names(ends, "name", x("batch"), y("tpot_s"), taken, 45),
         title="measured, and by bytes and FLOP", width=x.pixels, height=y.pixels,
     )  # fmt: skip
 
