@@ -223,7 +223,7 @@ def test_a_roofline_can_be_explored_by_keyboard(reader):
     reached = [[int(mark["of the roof"].rstrip("%")) for mark in each] for each in (before, told())]
     assert all(near <= far for far, near in zip(*reached, strict=True))
     assert reached[0] != reached[1]
-    chart.locator("select[name=right]").select_option("VGG-16")
+    chart.locator("select[name=second]").select_option("VGG-16")
     chart.locator("select[name=only]").select_option("convolution")
     assert {(mark["network"], mark["group"]) for mark in told()} == {
         ("MobileNet-v2", "convolution"), ("VGG-16", "convolution"),
@@ -234,7 +234,7 @@ def test_a_roofline_can_be_explored_by_keyboard(reader):
 def test_a_readers_choices_outlive_another_width_of_the_page(reader):
     page = reader("suppfig-training-kernels")
     chart = page.locator("#suppfig-training-kernels")
-    chart.locator("select[name=left]").select_option("VGG-16")
+    chart.locator("select[name=first]").select_option("VGG-16")
     chart.locator("select[name=only]").select_option("convolution")
     chosen = chart.evaluate(MARKS)
     width = chart.locator("svg.marks").bounding_box()["width"]
@@ -243,7 +243,7 @@ def test_a_readers_choices_outlive_another_width_of_the_page(reader):
         "most => document.querySelector('#suppfig-training-kernels svg.marks')?.getBoundingClientRect().width < most",
         arg=width - 100,
     )
-    assert chart.locator("select[name=left]").input_value() == "VGG-16"
+    assert chart.locator("select[name=first]").input_value() == "VGG-16"
     assert chart.evaluate(MARKS) == chosen
 
 
