@@ -169,6 +169,24 @@ def test_what_is_folded_has_the_width_of_the_page(desktop):
 
 
 @pytest.mark.browser
+def test_text_stands_beside_each_note_in_the_margin(desktop):
+    holes = """notes => notes.filter((note) => getComputedStyle(note).float === "right").filter((note) => {
+      const next = note.nextElementSibling ?? note.closest("section").nextElementSibling;
+      const text = next.matches("section") ? next.firstElementChild : next;
+      return text.getBoundingClientRect().top > note.getBoundingClientRect().bottom - 20;
+    }).map((note) => note.textContent)"""
+    assert desktop.page.locator("main :is(.reference, .callout-tip):visible").evaluate_all(holes) == []
+
+
+@pytest.mark.browser
+def test_small_panels_stand_side_by_side_on_a_phone(phone):
+    """The title of the figure is wider than a panel."""
+    phone.wait_for_charts()
+    places = "pies => new Set(pies.map((pie) => Math.round(pie.getBoundingClientRect().left))).size"
+    assert phone.page.locator("#fig-pies svg.marks path.background").evaluate_all(places) >= 3
+
+
+@pytest.mark.browser
 def test_figures_keep_their_contrast_in_the_dark(reader):
     page = reader("fig-overview", "fig-puzzle-ratios", "fig-puzzle-life")
     for scheme, (least, most) in {"dark": (0, 65), "light": (190, 255)}.items():
