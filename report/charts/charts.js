@@ -85,6 +85,7 @@ function thinned(rows, share, width) {
 function narrowed(specification, columns, width, room) {
   const copy = structuredClone(specification);
   if (copy.concat) copy.columns = columns;
+  if (!room) delete copy.title; // it may be wider than a panel
   const thin = new Set();
   for (const panel of panels(copy)) {
     const share = Math.min(1, width / panel.width);

@@ -44,7 +44,7 @@ def specified(chart: Any) -> Content:
     leaves = [*_leaves(figure, datasets)]
     written = json.dumps(figure)
     datasets = {name: rows for name, rows in datasets.items() if f'"{name}"' in written}
-    _share_legend([layer for layer, *_ in leaves], datasets, figure.get("width", theme.FULL_WIDTH - 20))
+    _add_legends(figure, [layer for layer, *_ in leaves], datasets)
     figure["usermeta"] = {"tables": _tables(leaves, datasets, json.dumps(figure.get("params")))}
     cells = (cell for rows in datasets.values() for row in rows for cell in row.values())
     # Where there is a limit, Vega measures each name twice
@@ -112,8 +112,35 @@ def _leaves(
         yield from _leaves(part, datasets, data, title, is_name)
 
 
-def _share_legend(layers: Sequence[Content], datasets: Content, room: float) -> None:
-    """Give a figure one scale of colours, one of shapes and one legend. A click on its entry picks marks.
+def _add_legends(figure: Content, layers: Sequence[Content], datasets: Content) -> None:
+    """Give a figure one legend, or each panel its own if no two share a name: on a phone they are far apart."""
+    panels = figure.get("concat", [figure])
+    groups = [[layer for layer in layers if any(layer is part for part in _within(panel))] for panel in panels]
+    named = [_explained(group, datasets) for group in groups]
+    if any(named[1:]) and sum(map(len, named)) == len(set().union(*named)):
+        own = dict.fromkeys(("color", "shape"), "independent")
+        figure["resolve"] = {each: figure.get("resolve", {}).get(each, {}) | own for each in ("scale", "legend")}
+        for number, (panel, group) in enumerate(zip(panels, groups, strict=True)):
+            _share_legend(group, datasets, panel["width"], str(number))
+    else:
+        _share_legend(layers, datasets, figure.get("width", theme.FULL_WIDTH - 20))
+
+
+def _within(view: Content) -> Iterator[Content]:
+    yield view
+    for part in [*view.get("layer", []), *view.get("concat", [])]:
+        yield from _within(part)
+
+
+def _explained(layers: Sequence[Content], datasets: Content) -> set[str]:
+    """Return the names that a legend of these layers holds."""
+    encodings = [(each["data"]["name"], each["encoding"].get(way, {})) for each in layers for way in ("color", "shape")]
+    held = [(data, each) for data, each in encodings if each.get("legend", "") is not None and each.get("scale")]
+    return {str(name) for data, each in held for row in datasets[data] if (name := row.get(each.get("field")))}
+
+
+def _share_legend(layers: Sequence[Content], datasets: Content, room: float, panel: str = "") -> None:
+    """Give layers one scale of colours, one of shapes and one legend. A click on its entry picks marks.
 
     Raises ValueError for a name without a colour, or with two.
     """
@@ -140,7 +167,7 @@ def _share_legend(layers: Sequence[Content], datasets: Content, room: float) -> 
             scale = {"domain": [*palette], "range": [*palette.values()]}
             layer["encoding"][channel] |= {"scale": scale, "legend": legend, "title": (titles or [""])[0] or None}
         if channel == "color" and legend:
-            _pick_by_click([each for each in chosen if each["mark"]["type"] != "text"])
+            _pick_by_click([each for each in chosen if each["mark"]["type"] != "text"], panel)
 
 
 def _legend(names: Sequence[str], title: str, room: float, marks: set[str]) -> Content:
@@ -152,12 +179,12 @@ def _legend(names: Sequence[str], title: str, room: float, marks: set[str]) -> C
     return legend | ({} if marks & {"point", "line", "rule"} else {"symbolType": "square"})
 
 
-def _pick_by_click(layers: Sequence[Content]) -> None:
+def _pick_by_click(layers: Sequence[Content], panel: str) -> None:
     clicks: dict[str, alt.Parameter] = {}
     for layer in layers:
         field = layer["encoding"]["color"]["field"]
         if field not in clicks:
-            name = f"picked_{re.sub(r'[^a-z]', '_', field)}"
+            name = f"picked_{re.sub(r'[^a-z]', '_', field)}{panel}"
             clicks[field] = alt.selection_point(name=name, fields=[field], bind="legend", toggle="true")
             layer["params"] = [clicks[field].param.to_dict(validate=False)]
         picked = alt.when(clicks[field]).then(alt.value(layer["mark"].pop("opacity", 1)))

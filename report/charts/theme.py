@@ -46,6 +46,11 @@ KERNEL_COLORS = {
 }  # fmt: skip
 MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}
 STREAM_COLORS = {"read": BLUE, "write": VERMILION, "copy": GREEN, "triad": ORANGE}
+GPU_LOOKS = {  # of GPUs whose curves meet, far apart in hue and lightness
+    "A100 SXM 80GB": (ORANGE, "circle"), "H100 SXM": (BLUE, "square"), "H200 SXM": (SKY, "triangle-up"),
+    "B200 SXM": (VERMILION, "circle"), "GB200 SXM": (GREEN, "diamond"), "GB300 SXM": (INDIGO, "triangle-down"),
+    "L40S": (WINE, "cross"), "RTX PRO 6000": (PURPLE, "square"), "Intel Arc Pro B60": (OLIVE, "diamond"),
+}  # fmt: skip
 BATCH_COLORS = (SKY, "#399ed7", "#1d88c4", BLUE, "#035891", "#053e70", "#08244f")  # darker as the batch grows
 BOUND_COLORS = {"whole network": PURPLE, "layer by layer": GREEN}  # the two rooflines, in every chapter
 REGIME_COLORS = {"memory-bound": SKY, "compute-bound": ORANGE}
@@ -108,6 +113,12 @@ def accents(names: Iterable[str]) -> dict[str, str]:
 def colors(names: Iterable[str]) -> dict[str, str]:
     """Return a colour for each name, in their order; the ninth repeats the first."""
     return dict(zip(names, cycle((BLUE, GREEN, ORANGE, VERMILION, PURPLE, SKY, OLIVE, WINE))))
+
+
+def gpus(names: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return a colour and a shape for each GPU, the same in every figure; one without either is a grey circle."""
+    looks = {name: GPU_LOOKS.get(name, (GREY, "circle")) for name in names}
+    return {name: color for name, (color, _) in looks.items()}, {name: shape for name, (_, shape) in looks.items()}
 
 
 def batches(sizes: Iterable[int]) -> dict[str, str]:

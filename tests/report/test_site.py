@@ -169,6 +169,24 @@ def test_what_is_folded_has_the_width_of_the_page(desktop):
 
 
 @pytest.mark.browser
+def test_text_stands_beside_each_note_in_the_margin(desktop):
+    holes = """notes => notes.filter((note) => getComputedStyle(note).float === "right").filter((note) => {
+      const next = note.nextElementSibling ?? note.closest("section").nextElementSibling;
+      const text = next.matches("section") ? next.firstElementChild : next;
+      return text.getBoundingClientRect().top > note.getBoundingClientRect().bottom - 20;
+    }).map((note) => note.textContent)"""
+    assert desktop.page.locator("main :is(.reference, .callout-tip):visible").evaluate_all(holes) == []
+
+
+@pytest.mark.browser
+def test_small_panels_stand_side_by_side_on_a_phone(phone):
+    """The title of the figure is wider than a panel."""
+    phone.wait_for_charts()
+    places = "pies => new Set(pies.map((pie) => Math.round(pie.getBoundingClientRect().left))).size"
+    assert phone.page.locator("#fig-pies svg.marks path.background").evaluate_all(places) >= 3
+
+
+@pytest.mark.browser
 def test_figures_keep_their_contrast_in_the_dark(reader):
     page = reader("fig-overview", "fig-puzzle-ratios", "fig-puzzle-life")
     for scheme, (least, most) in {"dark": (0, 65), "light": (190, 255)}.items():
@@ -223,7 +241,7 @@ def test_a_roofline_can_be_explored_by_keyboard(reader):
     reached = [[int(mark["of the roof"].rstrip("%")) for mark in each] for each in (before, told())]
     assert all(near <= far for far, near in zip(*reached, strict=True))
     assert reached[0] != reached[1]
-    chart.locator("select[name=right]").select_option("VGG-16")
+    chart.locator("select[name=second]").select_option("VGG-16")
     chart.locator("select[name=only]").select_option("convolution")
     assert {(mark["network"], mark["group"]) for mark in told()} == {
         ("MobileNet-v2", "convolution"), ("VGG-16", "convolution"),
@@ -234,7 +252,7 @@ def test_a_roofline_can_be_explored_by_keyboard(reader):
 def test_a_readers_choices_outlive_another_width_of_the_page(reader):
     page = reader("suppfig-training-kernels")
     chart = page.locator("#suppfig-training-kernels")
-    chart.locator("select[name=left]").select_option("VGG-16")
+    chart.locator("select[name=first]").select_option("VGG-16")
     chart.locator("select[name=only]").select_option("convolution")
     chosen = chart.evaluate(MARKS)
     width = chart.locator("svg.marks").bounding_box()["width"]
@@ -243,7 +261,7 @@ def test_a_readers_choices_outlive_another_width_of_the_page(reader):
         "most => document.querySelector('#suppfig-training-kernels svg.marks')?.getBoundingClientRect().width < most",
         arg=width - 100,
     )
-    assert chart.locator("select[name=left]").input_value() == "VGG-16"
+    assert chart.locator("select[name=first]").input_value() == "VGG-16"
     assert chart.evaluate(MARKS) == chosen
 
 

@@ -168,7 +168,8 @@ def kinds(paper: Paper) -> alt.LayerChart:
         ("share", "share of the kernel time on the first", ".1%"), ("roof_share", "of the roof on the first", ".0%"),
         ("roof_share_other", "of the roof on the second", ".0%"),
     ]  # fmt: skip
-    points = alt.Chart(rows).mark_point(opacity=0.7).encode(x("ratio"), y("kind"), size=by_size("share", 0.6))
+    points = alt.Chart(rows).mark_point(opacity=0.7, clip=False)  # the largest are higher than a row
+    points = points.encode(x("ratio"), y("kind"), size=by_size("share", 0.6))
     ends = f"from {rows.ratio.min():.2f} to {rows.ratio.max():.2f}"
     return alt.layer(
         alt.Chart(ONCE).mark_rule(color=theme.MUTED).encode(x(1)),

@@ -77,7 +77,8 @@ def _bandwidths(paper: Paper) -> alt.LayerChart:
     width = theme.plot_width(2, right=NAMES, unit="B/s")
     x = LogAxis.around(rows.message_byte, pixels=width, title="array", unit="B")
     y = LogAxis.around(rows.bus, pixels=HEIGHT, title="bus bandwidth", unit="B/s", vertical=True)
-    color = by_color("name", theme.colors(rows.name.unique()), legend=None)
+    palette, shapes = theme.gpus(rows.name.unique())
+    color, shape = by_color("name", palette, legend=None), by_shape("name", shapes, legend=None)
     tooltip = [
         ("name", "GPU", ""), ("message_byte", "array", "B"), ("bus", "bus bandwidth", "B/s"),
         ("latency_s", "time", "s"),
@@ -85,7 +86,7 @@ def _bandwidths(paper: Paper) -> alt.LayerChart:
     base = alt.Chart(rows).encode(x("message_byte"), y("bus"), color=color)
     ends = rows.loc[rows.groupby("name", sort=False).message_byte.idxmax()]
     return alt.layer(
-        base.mark_line(), tips(base.mark_point(size=16), *tooltip),
+        base.mark_line(), tips(base.mark_point(size=24).encode(shape=shape), *tooltip),
         *end_names(ends, "name", x("message_byte"), y("bus")),
         width=x.pixels, height=y.pixels, title="all-reduce of eight GPUs",
     )  # fmt: skip

@@ -73,22 +73,26 @@ def _against_requests(answers: pd.DataFrame, prompts: pd.DataFrame, width: float
     rows = pd.concat([answers, prompts])
     lengths = zip(rows.input_tokens, rows.output_tokens, strict=True)
     rows = rows[["batch", "tpot_s", "bound_s"]].astype(float)
-    rows["name"] = [f"{read:,.0f} tokens in, {written:,.0f} out" for read, written in lengths]
+    rows["name"] = [f"{read:,.0f} in, {written:,.0f} out" for read, written in lengths]
     palette = dict(zip(rows.name.unique(), LENGTH_COLORS, strict=False))
     x = LinearAxis.around(rows.batch, pixels=width, title="requests at once", format="d")
     times = [*rows.tpot_s, *rows.bound_s]
     y = LinearAxis.around(times, pixels=170, title="time of a token", unit="s", format="~s", vertical=True)
     shapes = dict(zip(palette, ("diamond", "triangle-up"), strict=False))
-    looks: dict[str, Any] = {"color": by_color("name", palette), "shape": by_shape("name", shapes)}
+    looks = {"color": by_color("name", palette, legend=None), "shape": by_shape("name", shapes, legend=None)}
     base = alt.Chart(rows)
+    ends = rows.loc[rows.groupby("name", sort=False).batch.idxmax()]
+    lines = [part for _, part in rows.groupby("name")]
+    taken = [box for part in lines for time in ("tpot_s", "bound_s") for box in covered(part, x("batch"), y(time))]
     tooltip = [
-        ("name", "lengths", ""), ("batch", "requests", "d"), ("tpot_s", "measured", "s"), ("bound_s", "least time", "s")
+        ("name", "tokens", ""), ("batch", "requests", "d"), ("tpot_s", "measured", "s"), ("bound_s", "least time", "s")
     ]  # fmt: skip
     line = {"detail": alt.Detail("name:N"), "color": looks["color"]}
     return alt.layer(
         base.mark_line(strokeDash=theme.DASH).encode(x("batch"), y("bound_s"), **line),
         base.mark_line().encode(x("batch"), y("tpot_s"), **line),
         tips(base.mark_point().encode(x("batch"), y("tpot_s"), **looks), *tooltip),
+        *names(ends, "name", x("batch"), y("tpot_s"), taken, 45),
         title="measured, and by bytes and FLOP", width=x.pixels, height=y.pixels,
     )  # fmt: skip
 
@@ -159,14 +163,15 @@ def experts(paper: Paper) -> alt.LayerChart:
     width = theme.plot_width(right=110, unit="s", figure=theme.HALF_WIDTH)
     x = LogAxis.around(rows.tokens, pixels=width, title="tokens at once")
     y = LogAxis.around(rows.latency_s, pixels=190, title="time of the experts of a layer", unit="s", vertical=True)
-    color = by_color("name", theme.colors(rows.name.unique()), legend=None)
+    palette, shapes = theme.gpus(rows.name.unique())
+    color, shape = by_color("name", palette, legend=None), by_shape("name", shapes, legend=None)
     base = alt.Chart(rows).encode(x("tokens"), y("latency_s"), color=color)
     tooltip = [("name", "GPU", ""), ("tokens", "tokens", "d"), ("latency_s", "time", "s")]
     ends = rows.loc[rows.groupby("name", sort=False).tokens.idxmax()]
     spans = rows.groupby("name").latency_s.agg(["min", "max"])
     said = "; ".join(f"{row.Index}: {si(row.min, 's')} to {si(row.max, 's')}" for row in each(spans))
     return alt.layer(
-        base.mark_line(), tips(base.mark_point(size=24), *tooltip),
+        base.mark_line(), tips(base.mark_point(size=24).encode(shape=shape), *tooltip),
         *end_names(ends, "name", x("tokens"), y("latency_s")),
         width=x.pixels, height=y.pixels, name="tokens-experts", description=f"Times of a layer's experts: {said}.",
     )  # fmt: skip

@@ -24,7 +24,7 @@ WIDE = {"n": 16384, "k": 4096}  # outputs and inputs of the products that are co
 HALF = 0.5  # of the peak
 
 LEAST, SMALL, LARGE = 1e6, 1e7, 5e8  # bytes of caches that are looked at; of a large one, which no chip holds
-SIZES = ("1 to 10 MB", "10 MB to 0.5 GB", "at least 0.5 GB")
+SIZES = ("1 to 10 MB", "10 to 500 MB", "from 0.5 GB")
 
 COUNT, ACTIVE = 128, 8  # the experts of a layer of the mixture, and those of a token
 LAYER = {"weights": "fp8_block", "experts": COUNT, "top_k": ACTIVE, "hidden": 4096, "inner": 1536, "matrices": 3}

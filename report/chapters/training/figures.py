@@ -306,7 +306,7 @@ def kernels(paper: Paper) -> alt.ConcatChart:
     rows = with_names(rows[rows.flop_per_s.notna() & (rows.share >= traced.SEEN)], "--sections workload")
     roof = display.required(machine.roof(BASE_PRECISION), options.measure_command("--sections roofs"))
     rows = rows.sort_values("share", ascending=False)
-    chosen = dict(zip(("left", "right"), map(model_name, costs.pick(rows.model, STORY)), strict=False))
+    chosen = dict(zip(("first", "second"), map(model_name, costs.pick(rows.model, STORY)), strict=False))
     some = spread(rows.drop_duplicates("network").sort_values("model"), display.DRAWN).network
     rows = rows[rows.network.isin({*chosen.values(), *some})]
     # The roof sets the axes, so that two papers line up; they are longer only where a group would be lost

@@ -277,7 +277,7 @@ def test_the_roof_alone_sets_the_axes_of_the_operators():
     assert low == pytest.approx(10 / 200, rel=0.2)
     assert high >= 200 * 10
     assert all(layer["encoding"]["x"]["scale"]["domain"] == [low, high] for layer in layers)
-    assert {param["name"] for param in drawn["params"]} == {"left", "right", "only", "level", "least"}
+    assert {param["name"] for param in drawn["params"]} == {"first", "second", "only", "level", "least"}
 
 
 def test_marks_of_a_recorded_step_are_the_kinds_of_both_passes():

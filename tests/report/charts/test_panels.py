@@ -74,6 +74,17 @@ def test_one_legend_of_what_the_figure_shows():
     assert "b, c" not in picture(none)
 
 
+def test_panels_without_a_common_name_have_their_own_legends():
+    first, second = (points([{"x": 2, "y": 2, "k": name}], "k", {name: theme.BLUE}) for name in "ab")
+    made = specified(alt.concat(first, second))
+    guides = [panel["encoding"]["color"]["legend"]["values"] for panel in made["concat"]]
+    assert guides == [["a"], ["b"]]
+    assert made["resolve"]["legend"] == {"color": "independent", "shape": "independent"}
+    assert len({panel["params"][0]["name"] for panel in made["concat"]}) == 2  # a click picks in its panel alone
+    common = specified(alt.concat(first, first))
+    assert "resolve" not in common
+
+
 # 22 letters of half an em of 11 pixels, and 34 for the mark and a gap, are about 150: five of the nine fit, or one
 @pytest.mark.parametrize(("pixels", "columns"), [(770, 5), (200, 1)])
 def test_a_legend_is_no_wider_than_its_panel(pixels, columns):
