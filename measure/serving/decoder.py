@@ -1,6 +1,6 @@
 """A decoder as its layers: the weights that a token is multiplied by, what its cache keeps, how GPUs divide it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -330,15 +330,8 @@ class Decoder:
     cache: Format
     vectors: int
 
-    def layer_weights(self) -> Iterator[tuple[Weight, Format]]:
-        """Yield each matrix of each layer with its stored format."""
-        for layer in self.layers:
-            for part in layer.parts:
-                for weight in part.weights(self.hidden):
-                    yield weight, layer.formats.get(weight.name, self.base)
-
     @cached_property
-    def _weights(self) -> list[tuple[Weight, Format, int]]:
+    def weights(self) -> list[tuple[Weight, Format, int]]:
         """Each matrix of the layers that differ, with its stored format, and how many such layers there are."""
         return [
             (weight, layer.formats.get(weight.name, self.base), count)
@@ -352,13 +345,13 @@ class Decoder:
         """All parameters of the language model: no encoder of pictures, no layers that guess further tokens."""
         tables = self.head * (1 if self.is_tied else 2)
         vectors = self.vectors + sum(layer.vectors for layer in self.layers)
-        matrices = sum(times * (weight.count + weight.copies * weight.bias) for weight, _, times in self._weights)
+        matrices = sum(times * (weight.count + weight.copies * weight.bias) for weight, _, times in self.weights)
         return tables + vectors + matrices
 
     @cached_property
     def multiplied(self) -> int:
         """The weights of the layers that each token is multiplied by: 2 FLOP each."""
-        return sum(times * weight.active * weight.k * weight.n for weight, _, times in self._weights)
+        return sum(times * weight.active * weight.k * weight.n for weight, _, times in self.weights)
 
     @property
     def head(self) -> int:
@@ -372,14 +365,14 @@ class Decoder:
         OpenAI 2025 (gpt-oss model card, section 2) counts like this.
         """
         vectors = self.vectors + sum(layer.vectors for layer in self.layers)
-        biases = sum(times * weight.active * weight.bias for weight, _, times in self._weights)
+        biases = sum(times * weight.active * weight.bias for weight, _, times in self.weights)
         return self.multiplied + self.head + biases + vectors
 
     @cached_property
     def weight_byte(self) -> float:
         """The bytes of all parameters as they are stored."""
-        matrices = sum(times * weight.count * form.bit for weight, form, times in self._weights)
-        others = self.parameters - sum(times * weight.count for weight, _, times in self._weights)
+        matrices = sum(times * weight.count * form.bit for weight, form, times in self.weights)
+        others = self.parameters - sum(times * weight.count for weight, _, times in self.weights)
         return (matrices + others * self.base.bit) / 8
 
     def cache_byte(self, tokens: int) -> float:

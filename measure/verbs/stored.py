@@ -25,9 +25,9 @@ def stored(decoder: Decoder, flags: argparse.Namespace) -> Decoder:
 def stored_formats(decoder: Decoder) -> dict[str, Any]:
     """Return the formats of the matrices that may be quantised, the one with the most bytes first, and the cache's."""
     byte: defaultdict[str, float] = defaultdict(float)
-    for weight, form in decoder.layer_weights():
+    for weight, form, times in decoder.weights:
         if not weight.is_plain:
-            byte[form.name] += weight.count * form.bit / 8
+            byte[form.name] += times * weight.count * form.bit / 8
     return {"weight_formats": sorted(byte, key=lambda name: -byte[name]), "cache_format": decoder.cache.name}
 
 
