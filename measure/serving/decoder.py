@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import comb
 
 from measure.serving.formats import FORMATS, Format
 
 STATE_BIT = 32  # of a recurrent state, unless the configuration says otherwise
+EXPERT_WEIGHTS = "experts wide", "experts narrow"  # the names of the matrices of routed experts
 INDEX_BIT = FORMATS["fp8"].number_bit  # of a key that selects tokens, and 32 bits of scale a token (DeepSeek-V3.2)
 
 
@@ -254,13 +256,18 @@ class Experts:
     has_bias: bool = False
     held: int | None = None
 
+    def reached(self, groups: int) -> float:
+        """Return how many of ``groups`` of GPUs with different experts have one of a token's, on average."""
+        elsewhere = comb(self.count - self.count // groups, self.active) / comb(self.count, self.active)
+        return groups * (1 - elsewhere)
+
     def weights(self, hidden: int) -> tuple[Weight, ...]:
         wide, copies = 2 * self.inner, (self.held or self.count, self.active)
         biases = [self.has_bias * n for n in (self.count, wide, hidden)]
         found = [
             Weight("router", "mlp.gate", hidden, self.count, is_plain=True, bias=biases[0]),
-            Weight("experts wide", "mlp.experts.0.gate_proj", hidden, wide, *copies, bias=biases[1]),
-            Weight("experts narrow", "mlp.experts.0.down_proj", self.inner, hidden, *copies, bias=biases[2]),
+            Weight(EXPERT_WEIGHTS[0], "mlp.experts.0.gate_proj", hidden, wide, *copies, bias=biases[1]),
+            Weight(EXPERT_WEIGHTS[1], "mlp.experts.0.down_proj", self.inner, hidden, *copies, bias=biases[2]),
         ]
         if self.shared:
             module = "mlp.shared_expert" if self.has_gate else "mlp.shared_experts"
