@@ -67,15 +67,19 @@ def find(name: str) -> Decoder:
     """
     if name.endswith(".json"):
         return read_file(Path(name))
-    known = names()
-    found = next((each for each in known if name.lower() in (each.lower(), each.lower().partition("/")[2])), None)
+    found = committed(name)
     if found is None:
-        raise unknown("MODEL", name, known)
-    return _committed(found)
+        raise unknown("MODEL", name, names())
+    return _read_committed(found)
+
+
+def committed(name: str) -> str | None:
+    """Return the committed name that this is, with or without its owner; None if there is none."""
+    return next((each for each in names() if name.lower() in (each.lower(), each.lower().partition("/")[2])), None)
 
 
 @cache
-def _committed(name: str) -> Decoder:
+def _read_committed(name: str) -> Decoder:
     path = project_folder() / "data" / FOLDER / f"{name.replace('/', '--')}{ENDING}"
     return replace(read_file(path), name=name)
 
