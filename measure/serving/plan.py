@@ -9,7 +9,7 @@ from measure.errors import UserError
 from measure.serving.decoder import Decoder, DecoderLayer, Experts, count_layers
 from measure.serving.formats import FORMATS
 
-MOST = 1024  # GPUs of a plan that an error suggests
+MOST = 1024  # GPUs of a plan that an error or a note suggests
 
 
 @dataclass(frozen=True)

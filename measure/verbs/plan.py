@@ -14,13 +14,12 @@ from measure.planning.counted import CountedNetwork, of_memory
 from measure.planning.decoders import TrainedDecoder
 from measure.planning.fabric import Fabric
 from measure.planning.inference import SIZES, serving_plans
-from measure.planning.layout import FLAGS, PART
+from measure.planning.layout import FLAGS, PART, TrainedNetwork
 from measure.planning.likely import likely_calls
 from measure.planning.limits import limits
 from measure.planning.search import best_plans
 from measure.planning.states import ADAM, OPTIMIZERS, STAGES, state_bytes
 from measure.planning.training import RECOMPUTATIONS, Accelerator, TrainingSetup
-from measure.planning.work import TrainedNetwork
 from measure.predicting.collectives import CollectivePredictor
 from measure.predicting.kernels import ServedChip, served_chips
 from measure.serving import configuration
