@@ -42,7 +42,7 @@ from measure.counting.outputs import FakeCalls, UsualValues, call
 from measure.counting.products import whole_convolution_by_time
 from measure.domain.models import OWN
 from measure.models.call import Call, held_tensors, preserve_state
-from measure.models.losses import distance, zero_target
+from measure.models.losses import distance, make_target
 
 LOSS = nn.Module()  # the module of the loss's operators, which are outside the network
 
@@ -139,7 +139,7 @@ class Recorder(TorchDispatchMode):
         dense = [each for each in outputs if each.layout is torch.strided and not each.is_nested]
         taken = [each for each in dense if each.is_floating_point()]
         with _disable_current_modes():  # targets are there before the step
-            self.targets = [zero_target(each, family) for each in taken]
+            self.targets = [make_target(each, family, is_random=False) for each in taken]
         self.memory.hold(self.targets)
         self._stack.append(LOSS)
         self._mark()
