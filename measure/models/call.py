@@ -7,7 +7,7 @@ import copy
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +29,13 @@ class Call:
     network: "nn.Module"
     inputs: tuple[Any, ...]
     keywords: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, network: "nn.Module", inputs: Any) -> "Call":
+        """Take a dictionary for keywords, a tuple or list for arguments by position, anything else for one of them."""
+        if isinstance(inputs, Mapping):
+            return cls(network, (), dict(inputs))
+        return cls(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
 
     def with_inputs(self, change: "Callable[[torch.Tensor], torch.Tensor]") -> "Call":
         """Apply ``change`` to every tensor of the arguments."""

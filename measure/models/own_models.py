@@ -195,10 +195,7 @@ def _make_call(function: Callable[[int], Any], batch: int) -> Call:
         types = [type(part).__name__ for part in (returned if isinstance(returned, tuple) else [returned])]
         raise ContractError(f"returns {', '.join(types)}; {CONTRACT}")
     network, inputs = returned
-    if isinstance(inputs, dict):
-        call = Call(network, (), dict(inputs))
-    else:
-        call = Call(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
+    call = Call.of(network, inputs)
     tensors = _tensors(call)
     axis = _batch_axis(function, call)
     if not tensors or not (axis is None or any(_is_batched(tensor, batch, axis) for tensor in tensors.values())):
