@@ -307,15 +307,11 @@ class DecoderLayer:
 
 def count_layers(layers: Iterable[DecoderLayer]) -> list[tuple[DecoderLayer, int]]:
     """Return the layers that differ, and how many there are of each: most decoders have a few kinds."""
-    kinds: list[DecoderLayer] = []
-    counts: list[int] = []
+    layers, kinds = list(layers), list[DecoderLayer]()
     for layer in layers:
-        if layer in kinds:
-            counts[kinds.index(layer)] += 1
-        else:
+        if layer not in kinds:
             kinds.append(layer)
-            counts.append(1)
-    return list(zip(kinds, counts, strict=True))
+    return [(kind, layers.count(kind)) for kind in kinds]
 
 
 @dataclass(frozen=True)
