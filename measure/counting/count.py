@@ -282,7 +282,7 @@ def count_network(
     """
     from measure.counting.layers import call_rows, layer_rows
     from measure.counting.memory import adam_byte, stored_byte, tensors_in
-    from measure.counting.recorder import record_inference, record_training
+    from measure.counting.recording import record_inference, record_training
 
     keywords = keywords or {}
 

@@ -72,7 +72,7 @@ def _memory_of(call: Call, optimizer: str, device_kind: str, family: str) -> Ste
     from measure.counting import step_rows
     from measure.counting.blocks import part_of_modules
     from measure.counting.memory import adam_byte, stored_byte, tensors_in
-    from measure.counting.recorder import record_training_by
+    from measure.counting.recording import record_training_by
     from measure.counting.step_recorder import StepRecorder
     from measure.counting.step_trace import StepTrace
 
