@@ -39,8 +39,8 @@ from measure.counting.memory import (
 )
 from measure.counting.outputs import FakeCalls, UsualValues, call
 from measure.counting.products import whole_convolution_by_time
-from measure.models.call import held_tensors
 from measure.models.losses import distance, make_target
+from measure.models.tensors import held_tensors
 
 LOSS = nn.Module()  # the module of the loss's operators, which are outside the network
 

@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from measure.counting.recorder import Recorder
 from measure.domain.models import OWN
-from measure.models.call import Call, held_tensors, preserve_state
+from measure.models.call import Call, preserve_state
+from measure.models.tensors import held_tensors
 
 AnyRecorder = TypeVar("AnyRecorder", bound=Recorder)
 

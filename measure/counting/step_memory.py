@@ -15,8 +15,9 @@ from measure.domain.step_memory import Moment, StepMemory
 from measure.domain.variants import ADAM, SGD
 from measure.domain.words import FULL_PRECISION, UPDATE, shape_name, stored_as
 from measure.machine import settings
-from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts
+from measure.models.call import Call, casting, empty_inputs, refuse_layouts
 from measure.models.catalog import prepare_on_meta
+from measure.models.tensors import held_tensors
 
 if TYPE_CHECKING:
     import torch

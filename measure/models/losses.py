@@ -6,7 +6,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from measure.models.call import held_tensors
+from measure.models.tensors import held_tensors
 
 if TYPE_CHECKING:
     import torch

@@ -19,17 +19,9 @@ from typing import TYPE_CHECKING, Any
 from measure.domain.models import OWN, Model
 from measure.errors import UserError, in_short, nearest
 from measure.machine import settings
-from measure.models.call import (
-    Call,
-    cast,
-    copy_to_meta,
-    is_castable,
-    meta_allocation,
-    move_to_meta,
-    refuse_hidden,
-    refuse_layouts,
-)
+from measure.models.call import Call, cast, copy_to_meta, meta_allocation, move_to_meta, refuse_hidden, refuse_layouts
 from measure.models.draws import same_draws
+from measure.models.tensors import is_castable
 
 if TYPE_CHECKING:
     import torch

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from measure.domain.models import OWN, Model
 from measure.domain.words import PRECISION_BYTE
 from measure.errors import as_called
-from measure.models.call import Call, held_tensors, refuse_hidden, torch_dtype
+from measure.models.call import Call, refuse_hidden
+from measure.models.tensors import held_tensors, torch_dtype
 
 if TYPE_CHECKING:
     from torch import nn
