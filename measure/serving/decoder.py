@@ -52,10 +52,10 @@ class GroupedAttention:
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
         wide = ((1 + self.is_gated) * self.heads + 2 * self.kv_heads) * self.head_size
-        biases = self.has_bias * wide, self.has_output_bias * hidden
+        output_bias = self.has_output_bias * hidden
         return (
-            Weight("qkv", "self_attn.q_proj", hidden, wide, bias=biases[0]),
-            Weight("output", "self_attn.o_proj", self.heads * self.head_size, hidden, bias=biases[1]),
+            Weight("qkv", "self_attn.q_proj", hidden, wide, bias=self.has_bias * wide),
+            Weight("output", "self_attn.o_proj", self.heads * self.head_size, hidden, bias=output_bias),
         )
 
     def can_divide(self, gpus: int) -> bool:
@@ -77,6 +77,13 @@ class Indexer:
     heads: int
     head_size: int
     most: int
+
+    def weights(self, hidden: int, query: int) -> tuple[Weight, ...]:
+        return (
+            Weight("index query", "self_attn.indexer.wq_b", query, self.heads * self.head_size),
+            Weight("index key", "self_attn.indexer.wk", hidden, self.head_size),
+            Weight("index weights", "self_attn.indexer.weights_proj", hidden, self.heads, is_plain=True),
+        )
 
 
 @dataclass(frozen=True)
@@ -112,16 +119,8 @@ class LatentAttention:
             Weight("key value", "self_attn.kv_b_proj", self.rank, self.heads * (self.plain + self.value)),
             Weight("output", "self_attn.o_proj", self.heads * self.value, hidden),
         )
-        if self.indexer is None:
-            return first + rest
-        size, heads = self.indexer.head_size, self.indexer.heads
-        return (
-            *first,
-            Weight("index query", "self_attn.indexer.wq_b", self.query_rank or hidden, heads * size),
-            Weight("index key", "self_attn.indexer.wk", hidden, size),
-            Weight("index weights", "self_attn.indexer.weights_proj", hidden, heads, is_plain=True),
-            *rest,
-        )
+        index = self.indexer.weights(hidden, self.query_rank or hidden) if self.indexer else ()
+        return (*first, *index, *rest)
 
     def can_divide(self, gpus: int) -> bool:
         return self.heads % gpus == 0
@@ -262,12 +261,11 @@ class Experts:
         return groups * (1 - elsewhere)
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
-        wide, copies = 2 * self.inner, (self.held or self.count, self.active)
-        biases = [self.has_bias * n for n in (self.count, wide, hidden)]
+        (first, second), wide, copies = EXPERT_WEIGHTS, 2 * self.inner, (self.held or self.count, self.active)
         found = [
-            Weight("router", "mlp.gate", hidden, self.count, is_plain=True, bias=biases[0]),
-            Weight(EXPERT_WEIGHTS[0], "mlp.experts.0.gate_proj", hidden, wide, *copies, bias=biases[1]),
-            Weight(EXPERT_WEIGHTS[1], "mlp.experts.0.down_proj", self.inner, hidden, *copies, bias=biases[2]),
+            Weight("router", "mlp.gate", hidden, self.count, is_plain=True, bias=self.has_bias * self.count),
+            Weight(first, "mlp.experts.0.gate_proj", hidden, wide, *copies, bias=self.has_bias * wide),
+            Weight(second, "mlp.experts.0.down_proj", self.inner, hidden, *copies, bias=self.has_bias * hidden),
         ]
         if self.shared:
             module = "mlp.shared_expert" if self.has_gate else "mlp.shared_experts"
