@@ -63,10 +63,7 @@ def memory_of_call(
     try:
         return count_empty(remade(), fake=True)
     except Exception as problem:
-        explained = explain(problem)
-        if explained is problem:
-            raise
-        raise explained from problem
+        raise explain(problem) from problem
 
 
 def _memory_of(call: Call, optimizer: str, device_kind: str, family: str) -> StepMemory:

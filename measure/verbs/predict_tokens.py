@@ -84,7 +84,9 @@ def main(flags: argparse.Namespace) -> int:
         heading |= stored_formats(decoder)
         print(json.dumps(heading | {"predictions": [*map(asdict, rows)]}, indent=2, allow_nan=False))
         return 0
-    columns = COLUMNS | ({PRICE: _cost} if flags.price else {})
+    columns = dict(COLUMNS)
+    if flags.price:
+        columns[PRICE] = lambda row: plain(row.cost_per_million_tokens or 0.0)
     lines = (markdown if flags.markdown else aligned)(
         [tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)], NUMBERS
     )
@@ -134,10 +136,6 @@ def _fits(row: ServedPrediction) -> str:
     if row.memory_byte is None or row.most_requests is None:
         return "not known"
     return f"{row.most_requests:,}" if row.fits else f"{row.most_requests:,}: too few"
-
-
-def _cost(row: ServedPrediction) -> str:
-    return plain(row.cost_per_million_tokens or 0.0)
 
 
 PRICE = "cost of 1M tokens"
