@@ -28,7 +28,7 @@ from measure.serving.plan import check_precisions
 from measure.verbs.flags import Verbs, add_formats, add_verb, parse_count, parse_positive
 from measure.verbs.plan_tables import Heading, serving_lines, training_lines
 from measure.verbs.run_flags import resolve_request_of_one, with_defaults
-from measure.verbs.stored import STORED, add_stored, stored, stored_formats
+from measure.verbs.stored import STORED, add_stored, stored_formats
 from measure.verbs.terminal import aligned, markdown
 
 CONTEXT = 4096  # tokens of a sequence
@@ -147,7 +147,7 @@ def _serve(
             f"--inference: {flags.model} is no hf: configuration; each GPU serves its own copy of such a network, "
             "whose time measure predict tells"
         )
-    decoder = stored(decoder, flags)
+    decoder = configuration.stored(decoder, flags.weights, flags.cache)
     check_precisions(decoder, chip.name, chip.flop_per_s)
     context = flags.context or CONTEXT
     plans = serving_plans(decoder, chip, fabric, flags.gpus, flags.batch, context, _fixed(flags, SIZES))

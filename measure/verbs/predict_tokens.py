@@ -21,7 +21,7 @@ from measure.serving import configuration
 from measure.serving.decoder import Decoder
 from measure.serving.plan import Plan, check_context, check_plan, check_precisions, most_requests
 from measure.verbs.flags import parse_count, parse_positive
-from measure.verbs.stored import STORED, add_stored, stored, stored_formats, stored_text
+from measure.verbs.stored import STORED, add_stored, stored_formats, stored_text
 from measure.verbs.terminal import aligned, markdown
 
 ENGINES = "vllm", "sglang", "trtllm"
@@ -54,7 +54,8 @@ def _parse_price(text: str) -> float:
 
 def main(flags: argparse.Namespace) -> int:
     """Predict the tokens of a served language model."""
-    decoder = stored(configuration.find(flags.model.removeprefix("hf:")), flags)
+    decoder = configuration.find(flags.model.removeprefix("hf:"))
+    decoder = configuration.stored(decoder, flags.weights, flags.cache)
     plan = _plan(flags)
     context, output = flags.context or CONTEXT, flags.output or OUTPUT
     check_plan(decoder, plan)

@@ -1,12 +1,10 @@
 """The stored formats of a served language model: flags ``--weights`` and ``--cache``, and how headings name them."""
 
-import argparse
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 from measure.domain.values import si
-from measure.serving import configuration
 from measure.serving.decoder import Decoder
 
 STORED = "weights", "cache"
@@ -15,11 +13,6 @@ STORED = "weights", "cache"
 def add_stored(add: Callable[..., object]) -> None:
     add("--weights", metavar="FORMAT", help="stored format, such as bf16, fp8 or nvfp4 (default: the configuration's)")
     add("--cache", metavar="FORMAT", help="format of keys and values (default: the configuration's)")
-
-
-def stored(decoder: Decoder, flags: argparse.Namespace) -> Decoder:
-    """Return a decoder in the formats that the flags name. Raises UserError for a name that is no format."""
-    return configuration.stored(decoder, flags.weights, flags.cache)
 
 
 def stored_formats(decoder: Decoder) -> dict[str, Any]:
