@@ -53,13 +53,8 @@ class Layout:
 
     @property
     def flags(self) -> str:
-        return " ".join(f"--{flag} {getattr(self, name)}" for flag, name in FLAGS.items() if name in self._needed)
-
-    @property
-    def _needed(self) -> set[str]:
-        return {"data", "tensor", "pipeline"} | {
-            name for name in ("zero", "context", "expert") if getattr(self, name) > 1
-        }
+        sizes = {flag: getattr(self, name) for flag, name in FLAGS.items()}
+        return " ".join(f"--{flag} {size}" for flag, size in sizes.items() if size > 1 or flag in ("dp", "tp", "pp"))
 
 
 class TrainedNetwork(Protocol):
