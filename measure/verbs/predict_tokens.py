@@ -88,9 +88,8 @@ def main(flags: argparse.Namespace) -> int:
     columns = dict(COLUMNS)
     if flags.price:
         columns[PRICE] = lambda row: plain(row.cost_per_million_tokens or 0.0)
-    lines = (markdown if flags.markdown else aligned)(
-        [tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)], NUMBERS
-    )
+    cells = [tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)]
+    lines = (markdown if flags.markdown else aligned)(cells, [head for head in columns if head not in TEXTS])
     sizes = ", ".join(f"{name}={size}" for name, size in vars(plan).items() if size > 1) or "one copy"
     texts = [decoder.name, stored_text(decoder), f"{plan.gpus} GPUs ({sizes})"]
     texts += [f"prompts of {context:,} tokens", f"answers of {output:,}", engine]
@@ -154,10 +153,7 @@ COLUMNS: dict[str, Callable[[ServedPrediction], str]] = {
     "requests that fit": _fits,
     "tokens/J": lambda row: "" if row.tokens_per_j is None else plain(row.tokens_per_j),
 }
-NUMBERS = (
-    "requests", "first token", "its 90 % interval", "each further", "90 % interval", "tokens/s", "a user's",
-    "weights a GPU", "requests that fit", "tokens/J", PRICE,
-)  # fmt: skip
+TEXTS = "chip", "costliest"  # the columns that are aligned to the left; all others are numbers
 
 
 def _notes(rows: Sequence[ServedPrediction]) -> Iterator[str]:
