@@ -223,6 +223,10 @@ class MachineFolder(Folder):
             raise UserError(f"{self.paths[Environment]} has no environment; measure with {as_called('measure')}")
         return max(environments, key=lambda row: (times[row.environment_id], row.recorded_at))
 
+    def rows_in(self, environment: Environment, record: type[Any]) -> list[Any]:
+        """Return the rows of a table that an environment measured."""
+        return [row for row in self.rows(record) if row.environment_id == environment.environment_id]
+
     def cells(
         self,
         environment: Environment,
@@ -234,7 +238,7 @@ class MachineFolder(Folder):
 
         With ``codes``, leave out cells that measured other code of an own model.
         """
-        rows = [row for row in self.rows(Run) if row.environment_id == environment.environment_id]
+        rows = self.rows_in(environment, Run)
         runs = [row for row in rows if row.phase in phases and (models is None or row.model in models)]
         runs = [row for row in runs if row.code == (codes or {}).get(row.model, row.code)]
         found = []

@@ -20,10 +20,11 @@ from measure.domain.workload_records import ONE_RUN, Layer, Operator, Workload
 from measure.errors import in_short, text_of
 from measure.machine import settings
 from measure.machine.container import available_memory_byte
-from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts, torch_dtype
+from measure.models.call import Call, casting, empty_inputs, refuse_layouts
 from measure.models.catalog import prepare, prepare_on_meta
 from measure.models.draws import HIGHEST, LOWEST, same_draws
 from measure.models.hugging_face import HuggingFace
+from measure.models.tensors import held_tensors, torch_dtype
 
 if TYPE_CHECKING:
     from torch import nn
@@ -282,7 +283,7 @@ def count_network(
     """
     from measure.counting.layers import call_rows, layer_rows
     from measure.counting.memory import adam_byte, stored_byte, tensors_in
-    from measure.counting.recorder import record_inference, record_training
+    from measure.counting.recording import record_inference, record_training
 
     keywords = keywords or {}
 

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from measure.counting.fused import transcription_output
 from measure.counting.memory import STRIDED, Overload, parts_of, storage_key, tensors_in
 from measure.counting.products import grouped_output
-from measure.models.call import KNOWN_ELEMENTS, map_tensors
+from measure.models.tensors import KNOWN_ELEMENTS, map_tensors
 
 # A network calls the same operator on the same shapes many times, and torch derives many output shapes in Python (a
 # batch normalisation takes about a hundred primitive steps). Only shape, strides and type of an output matter here, so

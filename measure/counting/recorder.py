@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
@@ -19,7 +19,6 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.distributions import Distribution
-from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.utils.parametrize import ParametrizationList
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -40,9 +39,8 @@ from measure.counting.memory import (
 )
 from measure.counting.outputs import FakeCalls, UsualValues, call
 from measure.counting.products import whole_convolution_by_time
-from measure.domain.models import OWN
-from measure.models.call import Call, held_tensors, preserve_state
-from measure.models.losses import distance, zero_target
+from measure.models.losses import distance, make_target
+from measure.models.tensors import held_tensors
 
 LOSS = nn.Module()  # the module of the loss's operators, which are outside the network
 
@@ -139,7 +137,7 @@ class Recorder(TorchDispatchMode):
         dense = [each for each in outputs if each.layout is torch.strided and not each.is_nested]
         taken = [each for each in dense if each.is_floating_point()]
         with _disable_current_modes():  # targets are there before the step
-            self.targets = [zero_target(each, family) for each in taken]
+            self.targets = [make_target(each, family, is_random=False) for each in taken]
         self.memory.hold(self.targets)
         self._stack.append(LOSS)
         self._mark()
@@ -369,73 +367,3 @@ class _GivenGradient(torch.autograd.Function):
             return torch.empty_like(ctx.like)
         shape, dtype, device = ctx.like
         return torch.empty(shape, dtype=dtype, device=device)
-
-
-AnyRecorder = TypeVar("AnyRecorder", bound=Recorder)
-
-
-@contextmanager
-def _recording(network: nn.Module, inputs: Any, kind: type[AnyRecorder]) -> Iterator[AnyRecorder]:
-    """Record the operators inside. An exception gets a note with the module and operator that raised it."""
-    recorder = kind(network, inputs)
-    with preserve_state(network):
-        try:
-            with recorder.recording():
-                yield recorder
-        except Exception as problem:
-            if recorder.failure is not None and recorder.failure[0] is problem:
-                _, module, operator = recorder.failure
-                path = next((path for path, each in network.named_modules() if each is module), "")
-                place = f"{path} ({type(module).__name__})" if path else type(module).__name__
-                problem.add_note(f"{place}, operator {operator}" if operator else place)
-            raise
-
-
-def record_inference(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> tuple[Recorder, Any]:
-    """Run the network in eval mode without gradients; return the recorder and the output."""
-    network.eval()
-    with torch.no_grad(), _recording(network, [inputs, keywords], Recorder) as recorder:
-        output = Call(network, tuple(inputs), keywords).run()
-    return recorder, output
-
-
-def _any_number_of_values(recorder: Recorder) -> AbstractContextManager[Any]:
-    """Let normalisation in training take one value a channel, which torch refuses; note that it did."""
-    verify = functional._verify_batch_size  # type: ignore[attr-defined]
-
-    def note(size: Any) -> None:
-        try:
-            verify(size)
-        except ValueError:
-            recorder.trains_one_value = True
-
-    return patch.object(functional, "_verify_batch_size", note)
-
-
-def record_training(network: nn.Module, inputs: Sequence[Any], family: str = OWN, /, **keywords: Any) -> Recorder:
-    """Run the network forward and backward as ``record_training_by`` does."""
-    return record_training_by(Recorder, network, inputs, family, **keywords)
-
-
-def record_training_by(
-    kind: type[AnyRecorder], network: nn.Module, inputs: Sequence[Any], family: str = OWN, /, **keywords: Any
-) -> AnyRecorder:
-    """Run the network in train mode forward, then backward to every parameter that needs a gradient.
-
-    ``family`` decides the loss.
-
-    Raises NotImplementedError if there are such parameters, and no output depends on them.
-    """
-    network.train()
-    network.zero_grad(set_to_none=True)
-    with (
-        torch.enable_grad(),
-        _recording(network, [inputs, keywords], kind) as recorder,
-        _any_number_of_values(recorder),
-    ):
-        output = Call(network, tuple(inputs), keywords).run()
-        outputs = [tensor for tensor in held_tensors(output) if tensor.requires_grad]
-        if not outputs and any(parameter.requires_grad for parameter in network.parameters()):
-            raise NotImplementedError("no output has a gradient; return the tensors that the loss is made from")
-        recorder.run_backward(outputs, family)
-    return recorder

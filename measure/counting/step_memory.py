@@ -15,8 +15,9 @@ from measure.domain.step_memory import Moment, StepMemory
 from measure.domain.variants import ADAM, SGD
 from measure.domain.words import FULL_PRECISION, UPDATE, shape_name, stored_as
 from measure.machine import settings
-from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts
+from measure.models.call import Call, casting, empty_inputs, refuse_layouts
 from measure.models.catalog import prepare_on_meta
+from measure.models.tensors import held_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -62,17 +63,14 @@ def memory_of_call(
     try:
         return count_empty(remade(), fake=True)
     except Exception as problem:
-        explained = explain(problem)
-        if explained is problem:
-            raise
-        raise explained from problem
+        raise explain(problem) from problem
 
 
 def _memory_of(call: Call, optimizer: str, device_kind: str, family: str) -> StepMemory:
     from measure.counting import step_rows
     from measure.counting.blocks import part_of_modules
     from measure.counting.memory import adam_byte, stored_byte, tensors_in
-    from measure.counting.recorder import record_training_by
+    from measure.counting.recording import record_training_by
     from measure.counting.step_recorder import StepRecorder
     from measure.counting.step_trace import StepTrace
 

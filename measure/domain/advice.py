@@ -20,16 +20,11 @@ KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile" 
 SYSTEM_SHARE = 0.2
 
 
-def suggests_kept_memory(system_share: float | None) -> bool:
-    """Return whether the operating system's share of a call (None or NaN: unknown) suggests keeping memory."""
-    return system_share is not None and system_share >= SYSTEM_SHARE
-
-
 def hypothesis(costliest: str, low_precision: str) -> str:
-    """Return the remedy to test first if a kind of layer or a term of a waterfall takes most of the time."""
+    """Return the remedy to test first if a kind of layer takes most of the time."""
     if costliest in ("convolution", "depthwise convolution"):
         return CHANNELS_LAST
-    if costliest in (*PRODUCT_KINDS, "matrix product", "model bound"):
+    if costliest in PRODUCT_KINDS:
         return low_precision
     return COMPILE  # all others move bytes or wait for launches, and fusing them saves both
 
@@ -92,7 +87,7 @@ def _hypotheses(
     reasons = {}
     if profile.system_s is not None and KEPT_MEMORY in variants.usual_variants(environment):
         share = profile.system_s / ((environment.threads or 1) * profile.plain_s)
-        if suggests_kept_memory(share):
+        if share >= SYSTEM_SHARE:
             reasons[KEPT_MEMORY] = f"the operating system takes {percent(share)} of a call's time"
     times_s: dict[str, float] = defaultdict(float)
     for layer in layers:

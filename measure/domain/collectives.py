@@ -66,7 +66,9 @@ def collective_times(rows: Iterable[TraceCollective]) -> list[CollectiveTime]:
     by_rank: defaultdict[int, list[TraceCollective]] = defaultdict(list)
     for row in rows:
         by_rank[row.rank].append(row)
-    transfers = _transfers(rows) if len(by_rank) > 1 else {}
+    transfers: dict[int, float] = {}  # of each matched collective, by the identity of its row
+    for same in _matched(rows) if len(by_rank) > 1 else ():
+        transfers |= dict.fromkeys(map(id, same), min(row.time_s for row in same))
     return [_time(rank, by_rank[rank], transfers, len(by_rank) > 1) for rank in sorted(by_rank)]
 
 
@@ -95,15 +97,6 @@ def _time(rank: int, rows: Sequence[TraceCollective], transfers: dict[int, float
         sum(size or 0 for size in sizes) / steps if None not in sizes else None,
         sum(byte for byte, _ in carried) / carried_s if carried_s else None,
     )
-
-
-def _transfers(rows: Sequence[TraceCollective]) -> dict[int, float]:
-    """Return the transfer of each matched collective, by the identity of its row."""
-    transfers: dict[int, float] = {}
-    for same in _matched(rows):
-        transfer_s = min(row.time_s for row in same)
-        transfers |= {id(row): transfer_s for row in same}
-    return transfers
 
 
 def _matched(rows: Iterable[TraceCollective]) -> Iterator[Sequence[TraceCollective]]:

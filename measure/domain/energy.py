@@ -28,10 +28,6 @@ class EnergyRoof:
         """Return the energy (J) of this work in this time."""
         return flop * self.joule_per_flop + byte * self.joule_per_byte + time_s * self.constant_w
 
-    def constant_share(self, flop: Any, byte: Any, time_s: Any) -> Any:
-        """Return the share of this work's energy that flows whatever runs."""
-        return time_s * self.constant_w / self.energy_j(flop, byte, time_s)
-
     def attainable(self, intensity_flop_per_byte: Any, flop_per_s: Any = inf) -> Any:
         """Return the FLOP that a joule buys at this intensity and rate, an arch over the intensity.
 

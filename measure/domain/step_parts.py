@@ -86,7 +86,8 @@ def step_parts(
             part.converted_s += row.time_s / steps
             part.loss_s += row.time_s / steps
         if roof is not None and roof.byte_per_s is not None and row.layer_kind != COMMUNICATION:
-            is_cached, peak = fits_cache(row, roof), roof.flop_per_s.get(row.precision or "")
+            is_cached = roof.cache_byte is not None and row.byte <= roof.cache_byte * max(row.calls, 1)
+            peak = roof.flop_per_s.get(row.precision or "")
             memory_s = row.byte / ((is_cached and roof.cache_byte_per_s) or roof.byte_per_s)
             least_s = max(memory_s, flop / peak if peak else 0.0)
             if not least_s:
@@ -99,11 +100,6 @@ def step_parts(
             part.loss_s += (counted_s - least_s) / steps
             part.memory_s += least_s / steps if least_s == memory_s else 0.0
     return sorted(parts.values(), key=lambda part: -part.time_s)
-
-
-def fits_cache(row: TraceOperator, roof: Roof) -> bool:
-    """Return whether the cache holds all bytes of a call."""
-    return roof.cache_byte is not None and (row.byte or 0) <= roof.cache_byte * max(row.calls, 1)
 
 
 class Term(NamedTuple):

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,10 +102,6 @@ def uses_of_machine(device: str) -> list[Finding]:
     return [finding for finding in found if finding.level == PROBLEM]
 
 
-def _describe(found: Sequence[Finding]) -> str:
-    return "; ".join(f"{finding.fact}; {finding.advice}" for finding in found)
-
-
 def warning_of_use(device: str, hint: str = "") -> str | None:
     """Return a warning that names who uses the machine, with ``hint`` as a further remedy; None on a quiet machine."""
     found = uses_of_machine(device)
@@ -118,7 +114,8 @@ def wait_for_quiet(device: str, limit_s: float, say: Callable[[str], object]) ->
     began = time.monotonic()
     found = uses_of_machine(device)
     if found:
-        say(f"Waiting for quiet, up to {duration(limit_s)}: {_describe(found)}")
+        who = "; ".join(f"{finding.fact}; {finding.advice}" for finding in found)
+        say(f"Waiting for quiet, up to {duration(limit_s)}: {who}")
     while found and (left_s := began + limit_s - time.monotonic()) > 0:
         time.sleep(min(PAUSE_S, left_s))
         # Twice: between two steps of a program its cores rest

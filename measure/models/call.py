@@ -6,20 +6,28 @@ A tensor on the meta device has a shape, strides and a type, but no memory.
 import copy
 import logging
 import os
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
+
+from measure.models.tensors import (
+    KNOWN_ELEMENTS,
+    WHOLE_TYPES,
+    has_values,
+    held_tensors,
+    hollow,
+    is_castable,
+    replace_tensors,
+    torch_dtype,
+    walk_tensors,
+)
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
     from torch.overrides import TorchFunctionMode
-
-KNOWN_ELEMENTS = 2**20  # larger tensors have no values while a network is counted
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,13 @@ class Call:
     network: "nn.Module"
     inputs: tuple[Any, ...]
     keywords: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, network: "nn.Module", inputs: Any) -> "Call":
+        """Take a dictionary for keywords, a tuple or list for arguments by position, anything else for one of them."""
+        if isinstance(inputs, Mapping):
+            return cls(network, (), dict(inputs))
+        return cls(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
 
     def with_inputs(self, change: "Callable[[torch.Tensor], torch.Tensor]") -> "Call":
         """Apply ``change`` to every tensor of the arguments."""
@@ -58,22 +73,6 @@ class Call:
         return arguments
 
 
-def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
-    """Apply ``change`` to every tensor of a value, also in tuples, lists and dictionaries."""
-    from torch import Tensor
-    from torch.utils._pytree import tree_map_only
-
-    return change(value) if isinstance(value, Tensor) else tree_map_only(Tensor, change, value)
-
-
-def hollow(tensor: "torch.Tensor") -> "torch.Tensor":
-    """Return a tensor of the same shape and type on the meta device. A parameter stays a parameter."""
-    import torch
-
-    new = tensor.detach().to("meta")
-    return torch.nn.Parameter(new, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else new
-
-
 def empty_inputs(call: Call, device: str, dtype: "torch.dtype | None") -> Call:
     """Replace inputs by empty ones on a device. Types of 16 and 32 bits become ``dtype`` unless it is None."""
     import torch
@@ -85,12 +84,6 @@ def empty_inputs(call: Call, device: str, dtype: "torch.dtype | None") -> Call:
         return torch.empty(tensor.shape, dtype=kind, device=device)
 
     return call.with_inputs(empty)
-
-
-def torch_dtype(precision: str) -> "torch.dtype":
-    import torch
-
-    return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
 
 
 def cast(network: "nn.Module", dtype: "torch.dtype") -> "nn.Module":
@@ -127,12 +120,6 @@ def allocating_in(dtype: "torch.dtype") -> "TorchFunctionMode":
             return func(*args, **kwargs)
 
     return Allocating()
-
-
-def is_castable(tensor: "torch.Tensor") -> bool:
-    import torch
-
-    return tensor.dtype in (torch.float32, torch.float16, torch.bfloat16)
 
 
 @contextmanager
@@ -234,15 +221,6 @@ def move_to_meta(call: Call, keep_constants: bool = False) -> Call:
     return call.with_inputs(lambda tensor: hollow(tensor) if tensor.is_floating_point() else change(tensor))
 
 
-def has_values(tensor: "torch.Tensor") -> bool:
-    """Whether a network may read a tensor while it is counted: it is small, has memory, and is no parameter."""
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensor
-
-    is_constant = not tensor.is_meta and not isinstance(tensor, (torch.nn.Parameter, FakeTensor))
-    return is_constant and tensor.numel() <= KNOWN_ELEMENTS
-
-
 # Packages of modules with quantised weights that counting cannot see
 HIDING = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "bitsandbytes.")
 # Packages of classes that a network gets when processes share its weights. DistributedDataParallel is not among them.
@@ -303,69 +281,6 @@ def copy_to_meta(call: Call, keep_constants: bool = False) -> Call:
     parameters: dict[int, Any] = {id(parameter): hollow(parameter) for parameter in call.network.parameters()}
     with WithoutMemory():
         return move_to_meta(Call(copy.deepcopy(call.network, parameters), call.inputs, call.keywords), keep_constants)
-
-
-def replace_tensors(network: "nn.Module", change: "Callable[[torch.Tensor], torch.Tensor]") -> None:
-    """Replace every tensor that the modules hold, each once: in parameters, buffers, and plain attributes."""
-    import torch
-
-    changed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # with the original, so that no other gets its address
-
-    def once(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) not in changed:
-            new = change(tensor)
-            if isinstance(tensor, torch.nn.Parameter) and not isinstance(new, torch.nn.Parameter):
-                new = torch.nn.Parameter(new, tensor.requires_grad)
-            changed[id(tensor)] = tensor, new
-        return changed[id(tensor)][1]
-
-    visited: set[int] = set()
-    for module in network.modules():
-        walk_tensors(vars(module), once, visited)
-
-
-# Values without parts, or with parts that are not a network's data.
-WHOLE_TYPES = (type(None), bool, int, float, complex, str, bytes, type, ModuleType, FunctionType, MethodType)
-
-
-def walk_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]", visited: set[int] | None = None) -> Any:
-    """Apply ``change`` in place to every tensor in containers and in attributes of objects. Modules are left alone."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    visited = set() if visited is None else visited
-    if isinstance(value, (*WHOLE_TYPES, torch.nn.Module)) or id(value) in visited:
-        return value
-    visited.add(id(value))
-    if isinstance(value, dict):
-        for key, part in list(value.items()):
-            if (new := walk_tensors(part, change, visited)) is not part:
-                value[key] = new
-    elif isinstance(value, (list, deque)):
-        for place, part in enumerate(value):
-            value[place] = walk_tensors(part, change, visited)
-    elif isinstance(value, (tuple, set, frozenset)):
-        parts = [walk_tensors(part, change, visited) for part in value]
-        if any(new is not part for new, part in zip(parts, value, strict=True)):
-            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    else:
-        walk_tensors(getattr(value, "__dict__", None), change, visited)
-        for name in getattr(type(value), "__slots__", ()):
-            walk_tensors(getattr(value, name, None), change, visited)
-    return value
-
-
-def held_tensors(value: Any) -> "list[torch.Tensor]":
-    """Return all tensors in a value: in containers of any kind, and in attributes of objects."""
-    tensors: list[torch.Tensor] = []
-
-    def note(tensor: "torch.Tensor") -> "torch.Tensor":
-        tensors.append(tensor)
-        return tensor
-
-    walk_tensors(value, note)
-    return tensors
 
 
 @contextmanager

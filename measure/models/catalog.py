@@ -164,7 +164,7 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
         return own_models.prepare(model, batch, device, dtype)
     with torch.device(device):
         network = cast(_build_in(dtype, model), dtype)
-    return _call(network, make_inputs(model, batch, device, dtype))
+    return Call.of(network, make_inputs(model, batch, device, dtype))
 
 
 def prepare_on_meta(model: Model, batches: Sequence[int], keep_constants: bool = False) -> list[Call]:
@@ -176,8 +176,4 @@ def prepare_on_meta(model: Model, batches: Sequence[int], keep_constants: bool =
         return [own_models.prepare_on_meta(model, batch, keep_constants) for batch in batches]
     with same_draws():
         network = build_on_meta(model, keep_constants)
-        return [_call(network, make_inputs(model, batch, "meta")) for batch in batches]
-
-
-def _call(network: "nn.Module", inputs: tuple[Any, ...] | dict[str, Any]) -> Call:
-    return Call(network, (), inputs) if isinstance(inputs, dict) else Call(network, inputs)
+        return [Call.of(network, make_inputs(model, batch, "meta")) for batch in batches]

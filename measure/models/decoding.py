@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from measure.errors import in_short
-from measure.models.call import Call, cast, casting, meta_allocation, move_to_meta, walk_tensors
+from measure.models.call import Call, cast, casting, meta_allocation, move_to_meta
+from measure.models.tensors import walk_tensors
 
 PROBE = 2  # the batch size of the call that shows the shapes of a cache
 KEYWORDS = ("cache", "past_key_values", "cache_params", "state")  # of a cache; version 5.24 gave most the first name

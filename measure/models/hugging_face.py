@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from measure.domain.models import DECODE, ENCODE, IMAGE, PREFILL, SOUND, Model
 from measure.errors import UserError, in_short, one_line, text_of, unknown
 from measure.models.libraries import Library
-from measure.serving.configuration import scheme_of
+from measure.serving.configuration import read_json, scheme_of
 from measure.serving.formats import FORMATS, Quantisation, read_quantisation
 
 if TYPE_CHECKING:
@@ -288,26 +288,12 @@ def _code(name: str) -> str | None:
     source = _parse(name)[0]
     if not source.endswith(".json"):
         return None
-    return sha256(json.dumps(_read(Path(source)), sort_keys=True).encode()).hexdigest()[:8] + "-"
+    return sha256(json.dumps(_read(source), sort_keys=True).encode()).hexdigest()[:8] + "-"
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Read a configuration. transformers writes an infinite number as ``{"__float__": "Infinity"}``."""
-
-    def decode(part: dict[str, Any]) -> Any:
-        return float(part["__float__"]) if part.keys() == {"__float__"} else part
-
-    try:
-        values = json.loads(path.read_text("utf-8-sig", "replace"), object_hook=decode)
-    except OSError as problem:
-        raise UserError(
-            f"--models: {path} cannot be read ({problem.strerror}); give the path of a config.json"
-        ) from None
-    except ValueError as problem:
-        raise UserError(f"--models: {path} is not valid JSON ({problem}); correct it or save it again") from None
-    if not isinstance(values, dict):
-        raise UserError(f"--models: {path} holds no JSON object; give a config.json as transformers saves it")
-    return values
+def _read(source: str) -> dict[str, Any]:
+    path = Path(source)
+    return read_json(path, f"--models: {path}")
 
 
 @cache
@@ -315,7 +301,7 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
     """Return the task of a name. Raises UserError for a wrong configuration, phase or length."""
     source, phase, length = _parse(name)
     is_file = source.endswith(".json")
-    values = _read(Path(source)) if is_file else {"model_type": source}
+    values = _read(source) if is_file else {"model_type": source}
     kinds = api.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
     if not isinstance(kind := values.get("model_type"), str):
         raise UserError(f'--models: {source} names no model_type; add one, such as "model_type": "llama"')

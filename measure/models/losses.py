@@ -6,7 +6,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from measure.models.call import held_tensors
+from measure.models.tensors import held_tensors
 
 if TYPE_CHECKING:
     import torch
@@ -33,16 +33,8 @@ class Loss:
         if any(each.is_nested for each in outputs):
             raise NotImplementedError(f"{self.name} returns a nested tensor; the loss takes dense ones: pad it")
         if not self.targets:
-            self.targets = [self._draw_target(tensor) for tensor in outputs]
+            self.targets = [make_target(tensor, self.family) for tensor in outputs]
         return distance(outputs, self.targets)
-
-    def _draw_target(self, output: "torch.Tensor") -> "torch.Tensor":
-        import torch
-
-        dimension = class_dimension(output, self.family)
-        if dimension is None:
-            return torch.randn_like(output)
-        return torch.randint(output.shape[dimension], labels_shape(output, dimension), device=output.device)
 
 
 def distance(outputs: "Sequence[torch.Tensor]", targets: "Sequence[torch.Tensor]") -> "torch.Tensor":
@@ -57,14 +49,17 @@ def distance(outputs: "Sequence[torch.Tensor]", targets: "Sequence[torch.Tensor]
     return reduce(add, distances)
 
 
-def zero_target(output: "torch.Tensor", family: str) -> "torch.Tensor":
-    """Return a target that draws no number: all labels are the first class, all numbers 0."""
+def make_target(output: "torch.Tensor", family: str, is_random: bool = True) -> "torch.Tensor":
+    """Return labels or numbers for an output. Unless random, no number is drawn: the first class, or 0, everywhere."""
     import torch
 
     dimension = class_dimension(output, family)
     if dimension is None:
-        return torch.zeros_like(output)
-    return output.new_zeros(labels_shape(output, dimension), dtype=torch.int64)
+        return torch.randn_like(output) if is_random else torch.zeros_like(output)
+    shape = (*output.shape[:dimension], *output.shape[dimension + 1 :])
+    if is_random:
+        return torch.randint(output.shape[dimension], shape, device=output.device)
+    return output.new_zeros(shape, dtype=torch.int64)
 
 
 def class_dimension(output: "torch.Tensor", family: str) -> int | None:
@@ -76,7 +71,3 @@ def class_dimension(output: "torch.Tensor", family: str) -> int | None:
     dimension = 2 if output.ndim == 3 else 1
     is_fitted = family in REGRESSION or output.ndim < 2 or output.shape[dimension] < 2
     return None if is_fitted else dimension
-
-
-def labels_shape(output: "torch.Tensor", dimension: int) -> tuple[int, ...]:
-    return (*output.shape[:dimension], *output.shape[dimension + 1 :])

@@ -19,17 +19,9 @@ from typing import TYPE_CHECKING, Any
 from measure.domain.models import OWN, Model
 from measure.errors import UserError, in_short, nearest
 from measure.machine import settings
-from measure.models.call import (
-    Call,
-    cast,
-    copy_to_meta,
-    is_castable,
-    meta_allocation,
-    move_to_meta,
-    refuse_hidden,
-    refuse_layouts,
-)
+from measure.models.call import Call, cast, copy_to_meta, meta_allocation, move_to_meta, refuse_hidden, refuse_layouts
 from measure.models.draws import same_draws
+from measure.models.tensors import is_castable
 
 if TYPE_CHECKING:
     import torch
@@ -195,10 +187,7 @@ def _make_call(function: Callable[[int], Any], batch: int) -> Call:
         types = [type(part).__name__ for part in (returned if isinstance(returned, tuple) else [returned])]
         raise ContractError(f"returns {', '.join(types)}; {CONTRACT}")
     network, inputs = returned
-    if isinstance(inputs, dict):
-        call = Call(network, (), dict(inputs))
-    else:
-        call = Call(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
+    call = Call.of(network, inputs)
     tensors = _tensors(call)
     axis = _batch_axis(function, call)
     if not tensors or not (axis is None or any(_is_batched(tensor, batch, axis) for tensor in tensors.values())):

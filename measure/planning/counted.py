@@ -60,19 +60,16 @@ class CountedNetwork:
         return round(sum(part.parameters for part in self.parts))
 
     def tensor_refusal(self, size: int) -> str | None:
-        if size == 1:
-            return None
-        return f"--tp {size} shares the matrices of a decoder alone, and {self.name} is no hf: configuration"
+        return self._refusal(size, f"--tp {size} shares the matrices")
 
     def context_refusal(self, size: int) -> str | None:
-        if size == 1:
-            return None
-        return f"--cp {size} splits the sequences of a decoder alone, and {self.name} is no hf: configuration"
+        return self._refusal(size, f"--cp {size} splits the sequences")
 
     def expert_refusal(self, size: int, tensor: int) -> str | None:
-        if size == 1:
-            return None
-        return f"--ep {size} shares the experts of a decoder alone, and {self.name} is no hf: configuration"
+        return self._refusal(size, f"--ep {size} shares the experts")
+
+    def _refusal(self, size: int, what: str) -> str | None:
+        return None if size == 1 else f"{what} of a decoder alone, and {self.name} is no hf: configuration"
 
     def stages(self, layout: Layout) -> tuple[StageWork, ...]:
         return self._stages(layout.pipeline)

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from math import comb
 
 from measure.domain.collectives import ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER
 from measure.errors import UserError
@@ -12,10 +11,16 @@ from measure.planning import activations
 from measure.planning.layout import Layout, nearest
 from measure.planning.work import CONTEXT, EXPERT, TENSOR, LayerCollective, StageWork
 from measure.serving import kernels
-from measure.serving.decoder import Decoder, DecoderLayer, Experts, GroupedAttention, LatentAttention, Weight
+from measure.serving.decoder import (
+    EXPERT_WEIGHTS,
+    Decoder,
+    DecoderLayer,
+    Experts,
+    GroupedAttention,
+    LatentAttention,
+    Weight,
+)
 from measure.serving.plan import MOST, Plan, check_context, check_plan, held_layer, stages
-
-EXPERT_WEIGHTS = "experts wide", "experts narrow"
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,10 +169,7 @@ class TrainedDecoder:
         parts = [part for layer in layers for part in (layer.mixers[0], layer.feed_forward) if part is not None]
         experts = [part for part in parts if isinstance(part, Experts)]
         if layout.expert > 1 and experts:
-            part = experts[0]
-            elsewhere = comb(part.count - part.count // layout.expert, part.active) / comb(part.count, part.active)
-            reached = layout.expert * (1 - elsewhere)  # the groups that have one of a token's experts
-            message, calls = stream / layout.tensor * reached, 2 * len(experts)
+            message, calls = stream / layout.tensor * experts[0].reached(layout.expert), 2 * len(experts)
             yield LayerCollective(ALL_TO_ALL, "tokens of experts", EXPERT, message, calls, calls, calls)
         if layout.tensor == 1:
             return

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from measure.errors import UserError
 from measure.planning.states import STAGES
+from measure.planning.work import StageWork
 
 FLAGS = {"dp": "data", "zero": "zero", "tp": "tensor", "cp": "context", "pp": "pipeline", "ep": "expert"}
 PART = 8192  # tokens that a GPU keeps of a split sequence, as in Llama 3 (Grattafiori et al. 2024, table 4)
@@ -52,17 +53,12 @@ class Layout:
 
     @property
     def flags(self) -> str:
-        return " ".join(f"--{flag} {getattr(self, name)}" for flag, name in FLAGS.items() if name in self._needed)
-
-    @property
-    def _needed(self) -> set[str]:
-        return {"data", "tensor", "pipeline"} | {
-            name for name in ("zero", "context", "expert") if getattr(self, name) > 1
-        }
+        sizes = {flag: getattr(self, name) for flag, name in FLAGS.items()}
+        return " ".join(f"--{flag} {size}" for flag, size in sizes.items() if size > 1 or flag in ("dp", "tp", "pp"))
 
 
-class Shareable(Protocol):
-    """A network that GPUs can share. ``inputs`` is the word for several of its inputs, ``depth`` counts its blocks.
+class TrainedNetwork(Protocol):
+    """A network as a plan takes it. ``inputs`` is the word for several of its inputs, ``depth`` counts its blocks.
 
     ``tokens`` of an input; None unless they are chosen.
     """
@@ -78,6 +74,11 @@ class Shareable(Protocol):
 
     @property
     def tokens(self) -> int | None: ...
+
+    @property
+    def parameters(self) -> int: ...
+
+    def stages(self, layout: Layout) -> tuple[StageWork, ...]: ...
 
     def tensor_refusal(self, size: int) -> str | None: ...
 
@@ -97,7 +98,7 @@ def divisors(number: int) -> list[int]:
 
 
 def layouts(
-    network: Shareable, gpus: int, batch: int, most_tensor: int | None = None, may_split_all: bool = False
+    network: TrainedNetwork, gpus: int, batch: int, most_tensor: int | None = None, may_split_all: bool = False
 ) -> Iterator[Layout]:
     """Yield all layouts of so many GPUs that a network and a global batch allow.
 
@@ -120,7 +121,7 @@ def layouts(
                     yield Layout(data, zero, tensor, pipeline, expert, split)
 
 
-def tensor_reason(network: Shareable, size: int, most: int | None) -> str | None:
+def tensor_reason(network: TrainedNetwork, size: int, most: int | None) -> str | None:
     if reason := network.tensor_refusal(size):
         return reason
     if most is not None and size > most:
@@ -128,19 +129,21 @@ def tensor_reason(network: Shareable, size: int, most: int | None) -> str | None
     return None
 
 
-def pipeline_reason(network: Shareable, size: int) -> str | None:
+def pipeline_reason(network: TrainedNetwork, size: int) -> str | None:
     if size <= network.depth:
         return None
     return f"--pp {size} is more stages than {network.name} has blocks ({network.depth})"
 
 
-def data_reason(network: Shareable, size: int, batch: int) -> str | None:
+def data_reason(network: TrainedNetwork, size: int, batch: int) -> str | None:
     if batch < size:
         return f"--batch {batch} has fewer {network.inputs} than --dp {size} has groups"
     return f"--dp {size} does not divide --batch {batch}" if batch % size else None
 
 
-def choose(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], most_tensor: int | None) -> list[Layout]:
+def choose(
+    network: TrainedNetwork, gpus: int, batch: int, fixed: dict[str, int], most_tensor: int | None
+) -> list[Layout]:
     """Return the layouts with the ``fixed`` sizes, by the names of ``FLAGS``.
 
     Raises UserError, with the reason and the nearest layout that works, if there is none.
@@ -161,7 +164,7 @@ def choose(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], mos
     raise UserError(f"plan of {network.name}: {reason}; the nearest that works is {min(able, key=distance).flags}")
 
 
-def _reason(network: Shareable, gpus: int, batch: int, fixed: dict[str, int], most_tensor: int | None) -> str:
+def _reason(network: TrainedNetwork, gpus: int, batch: int, fixed: dict[str, int], most_tensor: int | None) -> str:
     """Return why no layout has the ``fixed`` sizes."""
     sizes = {flag: fixed.get(flag, 1) for flag in ("dp", "tp", "cp", "pp")}
     checks: list[Callable[[], str | None]] = [

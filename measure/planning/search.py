@@ -5,8 +5,7 @@ from itertools import product
 from measure.errors import UserError
 from measure.planning.layout import Layout, choose, divisors, layouts, nearest
 from measure.planning.training import FULL, RECOMPUTATIONS, TrainingPlan, TrainingSetup, plan_step
-
-MOST = 1024  # GPUs of a plan that a note suggests
+from measure.serving.plan import MOST
 
 
 def best_plans(

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from measure.domain.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, SEND
 from measure.planning.fabric import Fabric
-from measure.planning.layout import Layout
+from measure.planning.layout import Layout, TrainedNetwork
 from measure.planning.states import StateBytes, StateMemory, state_memory
-from measure.planning.work import CONTEXT, DATA, EXPERT, PIPELINE, TENSOR, StageWork, TrainedNetwork
+from measure.planning.work import CONTEXT, DATA, EXPERT, PIPELINE, TENSOR, StageWork
 from measure.serving.kernels import collective
 
 ARITHMETIC, MEMORY, COMMUNICATION, BUBBLE = "arithmetic", "memory", "communication", "bubble"

@@ -1,9 +1,6 @@
 """What one GPU of a stage does for one input of a training step; everything else of a plan follows from it."""
 
 from dataclasses import dataclass
-from typing import Protocol
-
-from measure.planning.layout import Layout, Shareable
 
 TENSOR, CONTEXT, EXPERT, DATA, PIPELINE = "tensor", "context", "expert", "data", "pipeline"
 
@@ -54,12 +51,3 @@ class StageWork:
     @property
     def parameters(self) -> float:
         return self.shared + self.experts
-
-
-class TrainedNetwork(Shareable, Protocol):
-    """A network as a plan takes it."""
-
-    @property
-    def parameters(self) -> int: ...
-
-    def stages(self, layout: Layout) -> tuple[StageWork, ...]: ...

@@ -11,7 +11,7 @@ from measure.domain.models import Model
 from measure.domain.words import PRECISION_BYTE, STEP
 from measure.machine import settings
 from measure.machine.device import Device
-from measure.models.call import held_tensors, torch_dtype
+from measure.models.tensors import held_tensors, torch_dtype
 from measure.timing.calls import TrainingStep, prepare
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from measure.published.kernels import (
     TimedLatentAttention,
     TimedProduct,
 )  # fmt: skip
+from measure.serving.kernels import visible
 
 # Kernels are timed at the highest clock, which may exceed the datasheet's: an H100's 1.98 GHz and 1.83 GHz
 ABOVE_PEAK = 1.1
@@ -38,14 +39,6 @@ def _width(stored: str) -> float:
     return FORMAT_BITS[stored] / 8
 
 
-def causal_pairs(tokens: int, cached_tokens: int, window: int | None) -> int:
-    """Return how many pairs of a new token and one that it sees a sequence has: each new token sees itself, too."""
-    if window is None or cached_tokens + tokens <= window:
-        return tokens * cached_tokens + tokens * (tokens + 1) // 2
-    growing = max(window - cached_tokens, 0)  # new tokens that see fewer than a window
-    return growing * cached_tokens + growing * (growing + 1) // 2 + (tokens - growing) * window
-
-
 def _product(row: TimedProduct) -> LeastWork:
     byte = row.n * row.k * _width(row.weights)
     return LeastWork(2.0 * row.m * row.n * row.k, byte, (row.precision,))
@@ -54,14 +47,14 @@ def _product(row: TimedProduct) -> LeastWork:
 def _attention(row: TimedAttention) -> LeastWork:
     sizes, seen = row.head_size + row.value_size, row.cached_tokens + row.tokens
     read = seen if row.window is None else min(seen, row.window + row.tokens - 1)
-    pairs = causal_pairs(row.tokens, row.cached_tokens, row.window)
+    pairs = visible(row.tokens, row.cached_tokens, row.window)
     byte = row.batch * read * row.kv_heads * sizes * _width(row.cache)
     return LeastWork(2.0 * row.batch * row.heads * sizes * pairs, byte, (row.precision, row.cache))
 
 
 def _latent_attention(row: TimedLatentAttention) -> LeastWork:
     """The least FLOP are those of heads that are not multiplied into the latent; a module's projections come on top."""
-    pairs = causal_pairs(row.tokens, row.cached_tokens, None)
+    pairs = visible(row.tokens, row.cached_tokens)
     byte = row.batch * row.cached_tokens * (LATENT + POSITION) * _width(row.cache)
     flop = 2.0 * row.batch * row.heads * (HEAD + POSITION + VALUE) * pairs
     return LeastWork(flop, byte, (row.precision, row.cache))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from measure.domain.words import FP8, INT8, PRECISION_BYTE, STREAM_ARRAYS, stored_as
 from measure.machine import processor
-from measure.models.call import torch_dtype
+from measure.models.tensors import torch_dtype
 
 
 def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -> Callable[[int], object]:

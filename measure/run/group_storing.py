@@ -1,6 +1,6 @@
 """The missing rounds of groups of processes, and how their outcomes become rows, or a few words."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from operator import itemgetter
@@ -66,24 +66,19 @@ def missing_groups(request: Request, cache: RunCache) -> list[GroupTask]:
     sizes = group_sizes(kind)
     collectives = group_rows(cache.tried(CollectiveMeasurement), CollectiveCell.of)
     for processes, precision in product(sizes, dict.fromkeys(map(stored_as, request.precisions))):
-        messages = list(product(TIMED_COLLECTIVES, SIZES[kind]))
-
-        def rows_of(item: tuple[str, int], at: tuple[Any, ...] = (precision, processes, BACKENDS[kind])) -> list[Any]:
-            return collectives.get(CollectiveCell(*item, *at), [])
-
-        for number, items in _rounds(messages, rows_of, request):
+        at = precision, processes, BACKENDS[kind]
+        messages = product(TIMED_COLLECTIVES, SIZES[kind])
+        tried: dict[Any, list[Any]] = {item: collectives.get(CollectiveCell(*item, *at), []) for item in messages}
+        for number, items in _rounds(tried, request):
             Random(f"{cache.seed} {number} {processes} {precision}").shuffle(items)
             tasks.append(CollectiveTask(processes, precision, tuple(items), number))
     steps = group_rows(cache.tried(DataParallelStep), DataParallelCell.of)
     for processes, (model, cell) in product(sizes, step_cells(request)):
-
-        def steps_of(
-            item: str, model: Model = model, cell: Cell = cell, processes: int = processes
-        ) -> list[DataParallelStep]:
-            at = (cell.model, cell.batch, cell.precision, cell.variant, item, processes, BACKENDS[kind])
-            return [row for row in steps.get(DataParallelCell(*at), []) if _is_of(row, model)]
-
-        for number, chosen in _rounds(COMMUNICATIONS, steps_of, request):
+        tried = {}
+        for item in COMMUNICATIONS:
+            key = cell.model, cell.batch, cell.precision, cell.variant, item, processes, BACKENDS[kind]
+            tried[item] = [row for row in steps.get(DataParallelCell(*key), []) if _is_of(row, model)]
+        for number, chosen in _rounds(tried, request):
             Random(f"{cache.seed} {number} {processes} {cell}").shuffle(chosen)
             tasks.append(DataParallelTask(model, cell, processes, tuple(chosen), number))
     return tasks
@@ -100,13 +95,12 @@ def _is_of(row: DataParallelStep, model: Model) -> bool:
     return row.code == model.code and same_shape(shape_name(model.input_shape), row.input_shape)
 
 
-def _rounds(items: Iterable[Any], rows_of: Callable[[Any], list[Any]], request: Request) -> list[tuple[int, list[Any]]]:
+def _rounds(tried: Mapping[Any, list[Any]], request: Request) -> list[tuple[int, list[Any]]]:
     """Return the items of each round to do: ``request.rounds``, one more for each that other programs disturbed, then
-    one more while an interval is too wide. A failed item has none.
+    one more while an interval is too wide. A failed item has none. ``tried`` has the rows of each item.
     """
     missing: dict[int, list[Any]] = {}
-    for item in items:
-        rows = rows_of(item)
+    for item, rows in tried.items():
         done = set() if request.force else {row.round for row in rows}
         if not request.force and any(row.status != "ok" for row in rows):
             continue
@@ -125,17 +119,13 @@ def _rounds(items: Iterable[Any], rows_of: Callable[[Any], list[Any]], request: 
 def store_groups(cache: RunCache, task: GroupTask, outcome: GroupResult | Failure) -> None:
     """Write a row for each item that has a result or failed; the others are left to be done."""
     result = outcome if isinstance(outcome, GroupResult) else GroupResult(1)
-    failed: tuple[Any, ...] = ()
+    failed = task.items
     if isinstance(outcome, GroupFailure):
         result, failed = outcome.result, outcome.items
-    elif isinstance(outcome, Failure):
-        failed = task.items
-    columns: list[tuple[Any, Columns]] = []
-    for item, found in result.reports:
-        columns.append((item, _outcome_columns(cache, task, result.threads, found)))
+    columns = [(item, _outcome_columns(cache, task, result.threads, found)) for item, found in result.reports]
     if isinstance(outcome, Failure):
-        why = Failure(outcome.status, outcome.reason)
-        columns += [(item, cache.signature(why)) for item in failed]
+        why = cache.signature(Failure(outcome.status, outcome.reason))
+        columns += [(item, why) for item in failed]
     common: Columns = {"processes": task.processes, "backend": BACKENDS[cache.environment.device], "round": task.round}
     if isinstance(task, CollectiveTask):
         common |= {"environment_id": cache.environment.environment_id, "precision": task.precision}

@@ -45,7 +45,7 @@ class RunCache:
 
     def rows(self, record: type[Any]) -> list[Any]:
         """Return the rows of a table that this environment measured."""
-        return [row for row in self.folder.rows(record) if row.environment_id == self.environment.environment_id]
+        return self.folder.rows_in(self.environment, record)
 
     def tried(self, record: type[Any]) -> list[Any]:
         """Return the same rows without the failures to try again.

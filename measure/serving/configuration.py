@@ -67,15 +67,19 @@ def find(name: str) -> Decoder:
     """
     if name.endswith(".json"):
         return read_file(Path(name))
-    known = names()
-    found = next((each for each in known if name.lower() in (each.lower(), each.lower().partition("/")[2])), None)
+    found = committed(name)
     if found is None:
-        raise unknown("MODEL", name, known)
-    return _committed(found)
+        raise unknown("MODEL", name, names())
+    return _read_committed(found)
+
+
+def committed(name: str) -> str | None:
+    """Return the committed name that this is, with or without its owner; None if there is none."""
+    return next((each for each in names() if name.lower() in (each.lower(), each.lower().partition("/")[2])), None)
 
 
 @cache
-def _committed(name: str) -> Decoder:
+def _read_committed(name: str) -> Decoder:
     path = project_folder() / "data" / FOLDER / f"{name.replace('/', '--')}{ENDING}"
     return replace(read_file(path), name=name)
 
@@ -86,7 +90,7 @@ def is_format(path: Path) -> bool:
 
 def read_file(path: Path) -> Decoder:
     """Return the decoder of a ``config.json``."""
-    values = _read_json(path)
+    values = read_json(path, f"{path}:")
     return read({**values, "quantization_config": scheme_of(values, path)}, str(path))
 
 
@@ -99,18 +103,25 @@ def scheme_of(values: Mapping[str, Any], path: Path | None) -> Mapping[str, Any]
     if path is None or is_format(path):
         return None
     beside = path.with_name(path.name.replace("config.json", QUANTISED))
-    return _read_json(beside).get("quantization") if beside != path and beside.exists() else None
+    if beside == path or not beside.exists():
+        return None
+    return read_json(beside, f"{beside}:").get("quantization")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, named: str) -> dict[str, Any]:
+    """Read a configuration, ``named`` so in errors. transformers writes infinity as ``{"__float__": "Infinity"}``."""
+
+    def decode(part: dict[str, Any]) -> Any:
+        return float(part["__float__"]) if part.keys() == {"__float__"} else part
+
     try:
-        values = json.loads(path.read_text("utf-8-sig"))
+        values = json.loads(path.read_text("utf-8-sig", "replace"), object_hook=decode)
     except OSError as problem:
-        raise UserError(f"{path}: cannot be read ({problem.strerror}); give the path of a config.json") from None
+        raise UserError(f"{named} cannot be read ({problem.strerror}); give the path of a config.json") from None
     except ValueError as problem:
-        raise UserError(f"{path}: is not valid JSON ({problem}); correct it or save it again") from None
+        raise UserError(f"{named} is not valid JSON ({problem}); correct it or save it again") from None
     if not isinstance(values, dict):
-        raise UserError(f"{path}: holds no JSON object; give a config.json as transformers saves it")
+        raise UserError(f"{named} holds no JSON object; give a config.json as transformers saves it")
     return values
 
 

@@ -1,12 +1,14 @@
 """A decoder as its layers: the weights that a token is multiplied by, what its cache keeps, how GPUs divide it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import comb
 
 from measure.serving.formats import FORMATS, Format
 
 STATE_BIT = 32  # of a recurrent state, unless the configuration says otherwise
+EXPERT_WEIGHTS = "experts wide", "experts narrow"  # the names of the matrices of routed experts
 INDEX_BIT = FORMATS["fp8"].number_bit  # of a key that selects tokens, and 32 bits of scale a token (DeepSeek-V3.2)
 
 
@@ -50,10 +52,10 @@ class GroupedAttention:
 
     def weights(self, hidden: int) -> tuple[Weight, ...]:
         wide = ((1 + self.is_gated) * self.heads + 2 * self.kv_heads) * self.head_size
-        biases = self.has_bias * wide, self.has_output_bias * hidden
+        output_bias = self.has_output_bias * hidden
         return (
-            Weight("qkv", "self_attn.q_proj", hidden, wide, bias=biases[0]),
-            Weight("output", "self_attn.o_proj", self.heads * self.head_size, hidden, bias=biases[1]),
+            Weight("qkv", "self_attn.q_proj", hidden, wide, bias=self.has_bias * wide),
+            Weight("output", "self_attn.o_proj", self.heads * self.head_size, hidden, bias=output_bias),
         )
 
     def can_divide(self, gpus: int) -> bool:
@@ -75,6 +77,13 @@ class Indexer:
     heads: int
     head_size: int
     most: int
+
+    def weights(self, hidden: int, query: int) -> tuple[Weight, ...]:
+        return (
+            Weight("index query", "self_attn.indexer.wq_b", query, self.heads * self.head_size),
+            Weight("index key", "self_attn.indexer.wk", hidden, self.head_size),
+            Weight("index weights", "self_attn.indexer.weights_proj", hidden, self.heads, is_plain=True),
+        )
 
 
 @dataclass(frozen=True)
@@ -110,16 +119,8 @@ class LatentAttention:
             Weight("key value", "self_attn.kv_b_proj", self.rank, self.heads * (self.plain + self.value)),
             Weight("output", "self_attn.o_proj", self.heads * self.value, hidden),
         )
-        if self.indexer is None:
-            return first + rest
-        size, heads = self.indexer.head_size, self.indexer.heads
-        return (
-            *first,
-            Weight("index query", "self_attn.indexer.wq_b", self.query_rank or hidden, heads * size),
-            Weight("index key", "self_attn.indexer.wk", hidden, size),
-            Weight("index weights", "self_attn.indexer.weights_proj", hidden, heads, is_plain=True),
-            *rest,
-        )
+        index = self.indexer.weights(hidden, self.query_rank or hidden) if self.indexer else ()
+        return (*first, *index, *rest)
 
     def can_divide(self, gpus: int) -> bool:
         return self.heads % gpus == 0
@@ -254,13 +255,17 @@ class Experts:
     has_bias: bool = False
     held: int | None = None
 
+    def reached(self, groups: int) -> float:
+        """Return how many of ``groups`` of GPUs with different experts have one of a token's, on average."""
+        elsewhere = comb(self.count - self.count // groups, self.active) / comb(self.count, self.active)
+        return groups * (1 - elsewhere)
+
     def weights(self, hidden: int) -> tuple[Weight, ...]:
-        wide, copies = 2 * self.inner, (self.held or self.count, self.active)
-        biases = [self.has_bias * n for n in (self.count, wide, hidden)]
+        (first, second), wide, copies = EXPERT_WEIGHTS, 2 * self.inner, (self.held or self.count, self.active)
         found = [
-            Weight("router", "mlp.gate", hidden, self.count, is_plain=True, bias=biases[0]),
-            Weight("experts wide", "mlp.experts.0.gate_proj", hidden, wide, *copies, bias=biases[1]),
-            Weight("experts narrow", "mlp.experts.0.down_proj", self.inner, hidden, *copies, bias=biases[2]),
+            Weight("router", "mlp.gate", hidden, self.count, is_plain=True, bias=self.has_bias * self.count),
+            Weight(first, "mlp.experts.0.gate_proj", hidden, wide, *copies, bias=self.has_bias * wide),
+            Weight(second, "mlp.experts.0.down_proj", self.inner, hidden, *copies, bias=self.has_bias * hidden),
         ]
         if self.shared:
             module = "mlp.shared_expert" if self.has_gate else "mlp.shared_experts"
@@ -300,15 +305,11 @@ class DecoderLayer:
 
 def count_layers(layers: Iterable[DecoderLayer]) -> list[tuple[DecoderLayer, int]]:
     """Return the layers that differ, and how many there are of each: most decoders have a few kinds."""
-    kinds: list[DecoderLayer] = []
-    counts: list[int] = []
+    layers, kinds = list(layers), list[DecoderLayer]()
     for layer in layers:
-        if layer in kinds:
-            counts[kinds.index(layer)] += 1
-        else:
+        if layer not in kinds:
             kinds.append(layer)
-            counts.append(1)
-    return list(zip(kinds, counts, strict=True))
+    return [(kind, layers.count(kind)) for kind in kinds]
 
 
 @dataclass(frozen=True)
@@ -330,15 +331,8 @@ class Decoder:
     cache: Format
     vectors: int
 
-    def layer_weights(self) -> Iterator[tuple[Weight, Format]]:
-        """Yield each matrix of each layer with its stored format."""
-        for layer in self.layers:
-            for part in layer.parts:
-                for weight in part.weights(self.hidden):
-                    yield weight, layer.formats.get(weight.name, self.base)
-
     @cached_property
-    def _weights(self) -> list[tuple[Weight, Format, int]]:
+    def weights(self) -> list[tuple[Weight, Format, int]]:
         """Each matrix of the layers that differ, with its stored format, and how many such layers there are."""
         return [
             (weight, layer.formats.get(weight.name, self.base), count)
@@ -352,13 +346,13 @@ class Decoder:
         """All parameters of the language model: no encoder of pictures, no layers that guess further tokens."""
         tables = self.head * (1 if self.is_tied else 2)
         vectors = self.vectors + sum(layer.vectors for layer in self.layers)
-        matrices = sum(times * (weight.count + weight.copies * weight.bias) for weight, _, times in self._weights)
+        matrices = sum(times * (weight.count + weight.copies * weight.bias) for weight, _, times in self.weights)
         return tables + vectors + matrices
 
     @cached_property
     def multiplied(self) -> int:
         """The weights of the layers that each token is multiplied by: 2 FLOP each."""
-        return sum(times * weight.active * weight.k * weight.n for weight, _, times in self._weights)
+        return sum(times * weight.active * weight.k * weight.n for weight, _, times in self.weights)
 
     @property
     def head(self) -> int:
@@ -372,14 +366,14 @@ class Decoder:
         OpenAI 2025 (gpt-oss model card, section 2) counts like this.
         """
         vectors = self.vectors + sum(layer.vectors for layer in self.layers)
-        biases = sum(times * weight.active * weight.bias for weight, _, times in self._weights)
+        biases = sum(times * weight.active * weight.bias for weight, _, times in self.weights)
         return self.multiplied + self.head + biases + vectors
 
     @cached_property
     def weight_byte(self) -> float:
         """The bytes of all parameters as they are stored."""
-        matrices = sum(times * weight.count * form.bit for weight, form, times in self._weights)
-        others = self.parameters - sum(times * weight.count for weight, _, times in self._weights)
+        matrices = sum(times * weight.count * form.bit for weight, form, times in self.weights)
+        others = self.parameters - sum(times * weight.count for weight, _, times in self.weights)
         return (matrices + others * self.base.bit) / 8
 
     def cache_byte(self, tokens: int) -> float:

@@ -216,20 +216,6 @@ def convolution(requests: int, tokens: int, channels: int, kernel: int) -> Kerne
     return KernelWork(flop, channels * kernel * ACTIVATION.bit / BYTE, cache_byte, activation_byte)
 
 
-def diffusion_block(images: int, tokens: int, hidden: int, heads: int, inner: int, weight: Format) -> KernelWork:
-    """Return the work of a block of a diffusion transformer (Peebles & Xie 2023, arXiv:2212.09748, adaLN-Zero).
-
-    Its products are those of a decoder's layer with a plain perceptron. All tokens of a picture see each other, no
-    cache is kept, and six vectors that scale and shift come from one product for each picture.
-    """
-    rows = images * tokens
-    works = [product(rows, n, k, weight) for n, k in ((3 * hidden, hidden), (hidden, hidden))]
-    works += [product(rows, n, k, weight) for n, k in ((inner, hidden), (hidden, inner))]
-    works.append(product(images, 6 * hidden, hidden, weight))
-    flop, numbers = 4.0 * images * hidden * tokens**2, 4 * rows * hidden  # the heads share ``hidden`` numbers
-    return total([*works, KernelWork(flop, activation_byte=numbers * ACTIVATION.bit / BYTE)])
-
-
 def norm(rows: float, size: int) -> KernelWork:
     """Return the bytes of a residual addition and a norm in one kernel: two inputs and two outputs."""
     return KernelWork(activation_byte=4 * rows * size * ACTIVATION.bit / BYTE)

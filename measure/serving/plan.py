@@ -9,7 +9,7 @@ from measure.errors import UserError
 from measure.serving.decoder import Decoder, DecoderLayer, Experts, count_layers
 from measure.serving.formats import FORMATS
 
-MOST = 1024  # GPUs of a plan that an error suggests
+MOST = 1024  # GPUs of a plan that an error or a note suggests
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def check_context(decoder: Decoder, tokens: int) -> None:
 
 def check_precisions(decoder: Decoder, chip: str, flop_per_s: Mapping[str, float]) -> None:
     """Raise UserError for weights whose arithmetic a chip has no units for; ``flop_per_s`` has its rates."""
-    forms = {form.name: form for _, form in decoder.layer_weights()}
+    forms = {form.name: form for _, form, _ in decoder.weights}
     for name, form in sorted(forms.items()):
         if form.arithmetic not in flop_per_s:
             able = [each for each in FORMATS if FORMATS[each].arithmetic in flop_per_s]

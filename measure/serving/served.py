@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 from measure.serving import configuration
-from measure.serving.decoder import Decoder
+from measure.serving.decoder import EXPERT_WEIGHTS, Decoder
 from measure.serving.formats import FORMATS, Format
 
 # Models that were served under another name than the one of their committed configuration
@@ -16,7 +16,6 @@ NAMES = {
     "nvidia/DeepSeek-R1-NVFP4": "deepseek-ai/DeepSeek-R1",
     "zhipuai/GLM-5": "zai-org/GLM-5",
 }
-EXPERT_WEIGHTS = "experts wide", "experts narrow"
 CACHE = FORMATS["fp8"]
 
 

@@ -6,11 +6,11 @@ each prompt alone, as servers do. Routing is random: any experts of a layer are 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import comb
 
 from measure.domain.collectives import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER, SEND
 from measure.serving import kernels
 from measure.serving.decoder import (
+    EXPERT_WEIGHTS,
     Decoder,
     DecoderLayer,
     Experts,
@@ -201,11 +201,10 @@ class _Gpu:
         plan, hidden = self.plan, self.decoder.hidden
         by_name = {weight.name: weight for weight in held.weights(hidden)}
         yield self._layer_product(layer, by_name["router"])
-        form, tokens = layer.formats.get("experts wide", self.decoder.base), self.rows * plan.data
+        form, tokens = layer.formats.get(EXPERT_WEIGHTS[0], self.decoder.base), self.rows * plan.data
         spread, gather, message = ALL_GATHER, REDUCE_SCATTER, float(tokens * hidden)
         if plan.expert > 1:
-            elsewhere = comb(whole.count - whole.count // plan.expert, whole.active) / comb(whole.count, whole.active)
-            reached = plan.expert * (1 - elsewhere) * plan.expert_tensor
+            reached = whole.reached(plan.expert) * plan.expert_tensor
             spread, gather, message = ALL_TO_ALL, ALL_TO_ALL, self.rows / plan.tensor * reached * hidden
         if plan.data > 1:
             yield self._collective(spread, "tokens", message, plan.tensor * plan.data, form.input_bit)

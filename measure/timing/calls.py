@@ -16,8 +16,9 @@ from measure.errors import text_of
 from measure.machine import settings
 from measure.machine.device import Device
 from measure.models import catalog
-from measure.models.call import Call, held_tensors, torch_dtype
+from measure.models.call import Call
 from measure.models.losses import Loss
+from measure.models.tensors import held_tensors, torch_dtype
 from measure.timing import variant_setup
 from measure.timing.sampling import Sampling, Timing, sample
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, run_first_call

@@ -11,7 +11,7 @@ from measure.machine import settings
 from measure.machine.device import Device
 from measure.timing.calls import TrainingStep, prepare, without_gradients
 from measure.timing.sampling import Timing
-from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample
+from measure.timing.stopwatch import StagedStopwatch, Stopwatch
 
 CALLS = 20
 MEASURED = 10
@@ -58,11 +58,8 @@ def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) 
         stopwatch = StagedStopwatch(*common, beat=beat, stages=call.stages) if staged else Stopwatch(*common, beat=beat)
         samples = [stopwatch.time(1) for _ in range(CALLS)]
         settings.check(call.held, model.name)
-        stages = {name: Timing(1, _of_stage(samples, name)) for name in (call.stages if staged else ())}
+        names = call.stages if staged else ()
+        stages = {name: Timing(1, tuple(each.stages[name] for each in samples)) for name in names}
         return Timing(1, tuple(samples), stages=stages)
 
     return timing() if cell.phase == STEP else without_gradients(timing)
-
-
-def _of_stage(samples: Sequence[TimedSample], name: str) -> tuple[TimedSample, ...]:
-    return tuple(each.stages[name] for each in samples)

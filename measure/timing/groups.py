@@ -15,7 +15,7 @@ from measure.domain.groups import NO_COMMUNICATION
 from measure.domain.models import Model
 from measure.machine.device import Device
 from measure.machine.sensors import HostLoad, Reading
-from measure.models.call import torch_dtype
+from measure.models.tensors import torch_dtype
 from measure.timing import calls
 from measure.timing.stopwatch import Stopwatch
 

@@ -82,14 +82,9 @@ def _begin_allocator(name: str, device_kind: str, _precision: str) -> None:
         raise NotImplementedError(f"{name} was not loaded into the process that measures")
 
 
-def _begin_cudnn(device_kind: str, _precision: str) -> None:
+def _need_cuda(why: str, device_kind: str, _precision: str) -> None:
     if device_kind != "cuda":
-        raise NotImplementedError(f"cuDNN computes convolutions on NVIDIA's GPUs, not on {device_kind}")
-
-
-def _begin_graph(device_kind: str, _precision: str) -> None:
-    if device_kind != "cuda":
-        raise NotImplementedError(f"a CUDA graph is launched on NVIDIA's and AMD's GPUs, not on {device_kind}")
+        raise NotImplementedError(f"{why}, not on {device_kind}")
 
 
 def _need_a_cpu(device_kind: str) -> None:
@@ -148,8 +143,8 @@ def _compile(call: Call, _model: Model) -> Call:
 BEGIN: Mapping[str, Callable[[str, str], None]] = {  # by the kind of device and the precision
     "autocast": _begin_autocast,
     "kept_memory": keep_memory,
-    "cudnn_benchmark": _begin_cudnn,
-    "cuda_graph": _begin_graph,
+    "cudnn_benchmark": partial(_need_cuda, "cuDNN computes convolutions on NVIDIA's GPUs"),
+    "cuda_graph": partial(_need_cuda, "a CUDA graph is launched on NVIDIA's and AMD's GPUs"),
     **{name: partial(_begin_allocator, name) for name in ALLOCATORS},
 }
 CHANGE: Mapping[str, Callable[[Call, Model], Call]] = {

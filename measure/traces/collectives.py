@@ -11,7 +11,7 @@ from measure.domain.collectives import collective_of
 from measure.domain.trace_records import TraceCollective
 from measure.traces.counts import GLOO, NCCL, CallCounter
 from measure.traces.matching import callers
-from measure.traces.reading import COMMUNICATION_RANGE, Message, OperatorEvent, Trace
+from measure.traces.reading import COMMUNICATION_RANGE, Message, OperatorEvent, Trace, seconds
 
 # Bytes of an element by the types' names in torch (c10::toString), in lower case
 ELEMENT_BYTE = {
@@ -64,8 +64,8 @@ def collective_rows(
                 trace.rank,
                 *same,
                 numbers[*same, message.group],
-                _seconds(each.end - each.start),
-                _seconds(each.end - each.start - covered),
+                seconds(each.end - each.start),
+                seconds(each.end - each.start - covered),
                 collective,
                 message.group,
                 size,
@@ -135,8 +135,3 @@ class _Busy:
                 break
             covered += max(0.0, min(end, last) - max(start, first))
         return covered
-
-
-def _seconds(time: float) -> float:
-    """Return a time in µs as seconds, to the picosecond."""
-    return round(time * 1e-6, 12)

@@ -4,7 +4,6 @@ vLLM and SGLang can annotate a step with sums over its requests. The heads are i
 """
 
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +12,7 @@ from measure.counting.formulas import Work
 from measure.traces.arguments import TYPES
 from measure.traces.counts import CallCounter, CallCounts
 from measure.traces.matching import Match
-from measure.traces.reading import START, Batch, OperatorEvent, Signature, Trace
+from measure.traces.reading import Batch, OperatorEvent, Signature, Trace, period_at
 
 # The places of the queries (tokens, heads, width) and of the keys or their cache (..., heads, width)
 OPERATORS = (
@@ -38,7 +37,7 @@ def paged_counts(trace: Trace, matches: Iterable[Match], counter: CallCounter) -
         if each.operator is None or each.launched is None or each.event.kind != "kernel":
             continue
         carrier, counts = counter.carrier(each.operator)
-        batch = _batch_at(trace, each.launched)
+        batch = period_at(trace.batches, each.launched)
         if batch is not None and counts.work is None and _heads(carrier) is not None:
             call = id(carrier), each.replay
             times[call] += each.event.duration
@@ -58,11 +57,6 @@ def paged_counts(trace: Trace, matches: Iterable[Match], counter: CallCounter) -
         work = Work(flop=4 * heads * width * batch.scores)
         found[call] = counts._replace(work=work, byte=byte, reason=None)
     return found
-
-
-def _batch_at(trace: Trace, time: float) -> Batch | None:
-    place = bisect_right(trace.batches, time, key=START) - 1
-    return trace.batches[place] if place >= 0 and trace.batches[place].end >= time else None
 
 
 def _heads(operator: OperatorEvent) -> tuple[int, int, int, int, int] | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from measure.domain.schema import DAY_S, MOST
 from measure.errors import UserError, one_line
@@ -117,13 +117,12 @@ class Launch(NamedTuple):
 class Batch(NamedTuple):
     """The requests that a server runs in a step; times in µs.
 
-    ``queries`` are the new tokens, ``tokens`` those in the cache with the new ones, each over all requests, and
-    ``scores`` the sum over the requests of the product of both.
+    ``tokens`` are those in the cache with the new ones over all requests, ``scores`` the sum over the requests of their
+    product with the new ones.
     """
 
     start: float
     end: float
-    queries: int
     tokens: int
     scores: int
 
@@ -134,6 +133,9 @@ class Range(NamedTuple):
     number: int
     start: float
     end: float
+
+
+Period = TypeVar("Period", Range, Batch)
 
 
 @dataclass
@@ -171,15 +173,24 @@ class Trace:
 
     def step_at(self, time: float) -> int | None:
         """Return the step at a time, None between steps; 0 in a trace without steps."""
-        return _number_at(self.steps, time) if self.steps else 0
+        if not self.steps:
+            return 0
+        step = period_at(self.steps, time)
+        return step.number if step else None
 
     def is_update(self, time: float) -> bool:
-        return _number_at(self.updates, time) is not None
+        return period_at(self.updates, time) is not None
 
 
-def _number_at(ranges: Sequence[Range], time: float) -> int | None:
-    place = bisect_right(ranges, time, key=START) - 1
-    return ranges[place].number if place >= 0 and ranges[place].end >= time else None
+def period_at(periods: Sequence[Period], time: float) -> Period | None:
+    """Return the range or batch at a time, from those sorted by their start; None between them."""
+    place = bisect_right(periods, time, key=START) - 1
+    return periods[place] if place >= 0 and periods[place].end >= time else None
+
+
+def seconds(time: float) -> float:
+    """Return a time in µs as seconds, to the picosecond."""
+    return round(time * 1e-6, 12)
 
 
 def read(path: Path) -> list[Trace]:
@@ -219,20 +230,17 @@ class _Reader:
         """
         shared = self._trace
         ranks = [label for label, each in self._ranks.items() if each.operators or each.launches]
+        lists = ("operators", "work", "steps", "updates", "batches")
         if len(ranks) < 2:
             for each in self._ranks.values():
-                shared.operators += each.operators
                 shared.launches |= each.launches
-                shared.work += each.work
-                shared.steps += each.steps
-                shared.updates += each.updates
-                shared.batches += each.batches
+                for name in lists:
+                    getattr(shared, name).extend(getattr(each, name))
             return [shared]
         if lost := sum(len(each.work) for label, each in self._ranks.items() if label not in ranks):
             shared.left_out["kernels of no rank"] += lost
         ranks.sort(key=lambda label: re.sub(r"\d+", lambda number: number[0].zfill(18), label))
-        names = ("operators", "launches", "work", "steps", "updates", "batches")
-        events = [{name: getattr(self._ranks[label], name) for name in names} for label in ranks]
+        events = [{name: getattr(self._ranks[label], name) for name in ("launches", *lists)} for label in ranks]
         found = [replace(shared, **each, rank=n, world_size=len(ranks)) for n, each in enumerate(events)]
         for each in found[1:]:
             each.left_out = Counter()
@@ -306,8 +314,8 @@ class _Reader:
             trace.updates.append(Range(0, start, start + duration))
         elif match := BATCH.fullmatch(name):
             sums = [int(each) for each in match.groups()]
-            queries, tokens, scores = (sums[place] + sums[place + 5] for place in (1, 2, 4))
-            trace.batches.append(Batch(start, start + duration, queries, tokens, scores))
+            tokens, scores = (sums[place] + sums[place + 5] for place in (2, 4))
+            trace.batches.append(Batch(start, start + duration, tokens, scores))
         elif is_operator or GLOO.fullmatch(name) or NCCL.fullmatch(name):
             name = NCCL.sub(r"nccl::\1", GLOO.sub(r"gloo::\1", name))
             sequence, signature = _whole(arguments.get("Sequence number")), self._signature(arguments)

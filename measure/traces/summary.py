@@ -20,7 +20,7 @@ from measure.traces.counts import COLLECTIVES, GLOO, CallCounter, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
 from measure.traces.paged import Call, paged_counts
-from measure.traces.reading import START, OperatorEvent, Trace
+from measure.traces.reading import START, OperatorEvent, Trace, seconds
 
 AROUND = "host time around the operators"
 NAME = re.compile(r"\w[\w.]*(::\w[\w.]*)+|triton_\w+|\w+Backward\w*")  # of an operator or node, not a user's range
@@ -242,11 +242,6 @@ def _add_host_calls(trace: Trace, grouping: _Grouping) -> None:
         grouping.groups[key].time += max(0.0, operator.end - operator.start - inside[operator])
 
 
-def _seconds(time: float) -> float:
-    """Return a time in µs as seconds, to the picosecond."""
-    return round(time * 1e-6, 12)
-
-
 def _row(rank: int, key: GroupKey, group: _Group) -> TraceOperator:
     counts = list(group.calls.values())
     byte = [each.byte for each in counts if each.byte is not None]
@@ -259,9 +254,9 @@ def _row(rank: int, key: GroupKey, group: _Group) -> TraceOperator:
         **key._asdict(),
         calls=len(counts) if key.layer_kind != LAYOUT else 0,
         kernels=group.kernels,
-        time_s=_seconds(group.time),
-        copy_s=_seconds(group.copy),
-        gap_s=_seconds(group.gap),
+        time_s=seconds(group.time),
+        copy_s=seconds(group.copy),
+        gap_s=seconds(group.gap),
         flop=total.flop if total else 0 if is_fused else None,
         other_flop=total and total.other_flop,
         recompute_flop=total and total.recompute_flop,
@@ -275,8 +270,8 @@ def _steps(trace: Trace, matches: Sequence[Match]) -> Iterable[TraceStep]:
     for each in matches:
         if each.step is not None:
             by_step[each.event.device, each.step].append(each)
-    host_s = {step.number: _seconds(step.end - step.start) for step in trace.steps}
+    host_s = {step.number: seconds(step.end - step.start) for step in trace.steps}
     for (device, step), here in sorted(by_step.items()):
         spans = [(each.event.start, each.event.end) for each in here]
         span = max(end for _, end in spans) - min(start for start, _ in spans)
-        yield TraceStep(trace.rank, device, step, host_s.get(step), _seconds(span), _seconds(covered(spans)))
+        yield TraceStep(trace.rank, device, step, host_s.get(step), seconds(span), seconds(covered(spans)))

@@ -1,12 +1,12 @@
 """A network at hand and its inputs, as the functions for notebooks take them."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import OWN, Model
 from measure.domain.words import PRECISION_BYTE
 from measure.errors import as_called
-from measure.models.call import Call, held_tensors, refuse_hidden, torch_dtype
+from measure.models.call import Call, refuse_hidden
+from measure.models.tensors import held_tensors, torch_dtype
 
 if TYPE_CHECKING:
     from torch import nn
@@ -27,8 +27,7 @@ def call_at_hand(network: "nn.Module", inputs: Any) -> tuple[Call, str]:
             f"network: {given} is not a torch.nn.Module; build one, such as torchvision.models.resnet18(), or use "
             f"{as_called('measure model NAME')}"
         )
-    positional = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    call = Call(network, (), dict(inputs)) if isinstance(inputs, Mapping) else Call(network, positional)
+    call = Call.of(network, inputs)
     tensors = held_tensors((call.inputs, call.keywords))
     if not tensors:
         raise ValueError("inputs hold no tensor; give a tensor, a tuple of arguments or a dictionary of keywords")

@@ -182,15 +182,15 @@ def _read(folder: Path, identity: str) -> Side:
         (environment,) = fitting
 
     kernels: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
-    for row in _rows(machine, RoofMeasurement, environment):
+    for row in machine.rows_in(environment, RoofMeasurement):
         if ROOF_KERNELS[row.roof_kernel].gives == IDLE_POWER:
             continue  # its time is a wait
         kernels[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
-    rounds = machine.rounds(_rows(machine, Run, environment))
+    rounds = machine.rounds(machine.rows_in(environment, Run))
     cells = {cell: comparison.of_cell(found) for cell, found in rounds.items()}
     roofs = {kernel: comparison.of_roof(found) for kernel, found in kernels.items()}
-    collectives = group_rows(_rows(machine, CollectiveMeasurement, environment), CollectiveCell.of)
-    steps = group_rows(_rows(machine, DataParallelStep, environment), DataParallelCell.of)
+    collectives = group_rows(machine.rows_in(environment, CollectiveMeasurement), CollectiveCell.of)
+    steps = group_rows(machine.rows_in(environment, DataParallelStep), DataParallelCell.of)
     groups = ({key: comparison.of_group(rows) for key, rows in found.items()} for found in (collectives, steps))
     return Side(folder, environment, cells, roofs, *groups)
 
@@ -198,10 +198,6 @@ def _read(folder: Path, identity: str) -> Side:
 def _machine_folder(folder: Path) -> MachineFolder:
     """Return a machine wherever its folder lies."""
     return MachineFolder(folder.parent, folder.name, folder)
-
-
-def _rows(machine: MachineFolder, record: type[Any], environment: Environment) -> list[Any]:
-    return [row for row in machine.rows(record) if row.environment_id == environment.environment_id]
 
 
 def _workloads(side: Side) -> Workloads:
@@ -237,12 +233,12 @@ def _profiled(side: Side, cells: Collection[Any], layers: Iterable[Layer]) -> di
     for layer in layers:
         of_model[layer.model][layer.path] = layer
     machine, environment = _machine_folder(side.folder), side.environment
-    rows = _rows(machine, Profile, environment)
+    rows = machine.rows_in(environment, Profile)
     profiles = {Cell.of(row): row for row in rows if row.status == "ok" and Cell.of(row) in cells}
     operators: dict[Cell, list[OperatorTime]] = defaultdict(list)
     for operator in machine.rows(OperatorTime, profiles.values()):
         operators[Cell.of(operator)].append(operator)
-    runs = [row for row in _rows(machine, Run, environment) if row.status == "ok" and Cell.of(row) in profiles]
+    runs = [row for row in machine.rows_in(environment, Run) if row.status == "ok" and Cell.of(row) in profiles]
     clocks_hz: dict[Cell, list[float]] = defaultdict(list)
     for sample in machine.rows(Sample, runs):
         if sample.clock_hz is not None:

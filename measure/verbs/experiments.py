@@ -10,7 +10,6 @@ from typing import Any
 
 from measure.domain.cell import Cell
 from measure.domain.values import latency, plain
-from measure.domain.variants import is_autocast
 from measure.domain.words import EAGER, INFERENCE, STEP
 from measure.errors import UserError
 from measure.machine.device import Device
@@ -62,7 +61,6 @@ def answer(flags: argparse.Namespace, request: Request, device: Device, threads:
     if flags.types and precision not in CAST:
         precision = "bf16"
     phases, variant = ((STEP,), AUTOCAST) if flags.types else ((INFERENCE, STEP), EAGER)
-    assert is_autocast(variant) == flags.types
     make = TypesTask if flags.types else FirstCallsTask
     with closing(Worker(device.torch_name, threads, sampling)) as worker:
         found = _outcomes((make(model, Cell(model.name, batch, precision, each, variant)) for each in phases), worker)

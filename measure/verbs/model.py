@@ -202,12 +202,8 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     """Read the answer about a request's one model from the cache. Raises UserError if it could not be counted."""
     (model,), first = request.models, first_cell(request)
     name, shape = model.name, shape_name(model.input_shape)
-    counts = [
-        row
-        for row in cache.workloads.rows(Workload)
-        if (row.model, row.input_shape, row.code) == (name, shape, model.code)
-    ]
-    counts = [row for row in counts if row.batch in request.batch_sizes]
+    of_model = (row for row in cache.workloads.rows(Workload) if (row.model, row.code) == (name, model.code))
+    counts = [row for row in of_model if row.input_shape == shape and row.batch in request.batch_sizes]
     if counts and all(row.status != "ok" for row in counts):
         verb = f"{as_called('measure')} --models {shlex.quote(name)}{data_flag(cache.workloads.data)} --sections"
         advice = f"to time it alone: {verb} inference"
@@ -216,8 +212,7 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
         elif counts[0].status == "error":  # most are the network's own, and timing fails as well
             advice = f"correct it, or if only counting fails, time it alone: {verb} inference"
         raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}; {advice}")
-    counted, workload_of = (name, shape, first.batch, stored_as(first.precision), None), attrgetter(*WORKLOAD)
-    layers = [row for row in cache.workloads.rows(Layer) if workload_of(row) == counted]
+    layers = _rows_of_first(cache, request, Layer)
     runs = {Cell.of(row) for row in cache.rows(Run) if (row.model, row.code) == (name, model.code)}
     cells = [cell for cell in cache.folder.cells(cache.environment) if Cell.of(cell) in runs]
     profiles = [row for row in cache.rows(Profile) if row.code == model.code]
@@ -228,14 +223,18 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     return make_answer(first, shape, cache.environment, roof, *held)
 
 
+def _rows_of_first(cache: RunCache, request: Request, record: type[Any]) -> list[Any]:
+    """Return the layers or operators that were counted of the first cell."""
+    (model,), first = request.models, first_cell(request)
+    counted = model.name, shape_name(model.input_shape), first.batch, stored_as(first.precision), None
+    return [row for row in cache.workloads.rows(record) if attrgetter(*WORKLOAD)(row) == counted]
+
+
 def read_operators(cache: RunCache, request: Request) -> list[operators.ProfiledCall]:
     """Read the profiles of a request's one model from the cache."""
-    (model,), first = request.models, first_cell(request)
-    profiles = [row for row in cache.rows(Profile) if row.code == model.code]
-    counted = (model.name, shape_name(model.input_shape), first.batch, stored_as(first.precision), None)
-    workload_of = attrgetter(*WORKLOAD)
-    rows = [row for each in (Layer, Operator) for row in cache.workloads.rows(each) if workload_of(row) == counted]
-    return operators.read_profiled(cache.folder, profiles, profiled_cells(request), rows)
+    profiles = [row for row in cache.rows(Profile) if row.code == request.models[0].code]
+    layers, counted = (_rows_of_first(cache, request, record) for record in (Layer, Operator))
+    return operators.read_profiled(cache.folder, profiles, profiled_cells(request), layers, counted)
 
 
 def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAnswer:

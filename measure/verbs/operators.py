@@ -42,18 +42,17 @@ class ProfiledCall:
 
 
 def read_profiled(
-    folder: MachineFolder, profiles: Iterable[Profile], cells: Iterable[Cell], counted: Sequence[Any]
-) -> list[ProfiledCall]:
-    """Return the profiles of these cells. ``counted`` holds the rows ``Layer`` and ``Operator`` of their workload."""
+    folder: MachineFolder, profiles: Iterable[Profile], cells: Iterable[Cell], layers: Sequence[Layer],
+    counted: Sequence[Operator],
+) -> list[ProfiledCall]:  # fmt: skip
+    """Return the profiles of these cells, with the layers and the counted operators of their workload."""
     by_cell = {Cell.of(row): row for row in profiles}
-    layers = [row for row in counted if isinstance(row, Layer)]
-    work = [row for row in counted if isinstance(row, Operator)]
     found = []
     for profile in (by_cell[cell] for cell in cells if cell in by_cell):
         is_done = profile.status == "ok"
         times = folder.rows(OperatorTime, [profile]) if is_done else []
         kernels = kernel_totals(folder.rows(KernelTime, [profile])) if is_done else []
-        rows = operator_work(times, layers, work)
+        rows = operator_work(times, layers, counted)
         found.append(ProfiledCall(profile.phase, profile.status, profile.reason, rows, kernels))
     return found
 

@@ -13,24 +13,22 @@ from measure.errors import UserError, in_short, unknown
 from measure.planning.counted import CountedNetwork, of_memory
 from measure.planning.decoders import TrainedDecoder
 from measure.planning.fabric import Fabric
-from measure.planning.inference import SIZES, ServingCollective, serving_plans
-from measure.planning.layout import FLAGS, PART
-from measure.planning.likely import LikelyCalls, likely_calls
+from measure.planning.inference import SIZES, serving_plans
+from measure.planning.layout import FLAGS, PART, TrainedNetwork
+from measure.planning.likely import likely_calls
 from measure.planning.limits import limits
 from measure.planning.search import best_plans
 from measure.planning.states import ADAM, OPTIMIZERS, STAGES, state_bytes
-from measure.planning.training import RECOMPUTATIONS, Accelerator, PlannedCollective, TrainingSetup
-from measure.planning.work import TrainedNetwork
+from measure.planning.training import RECOMPUTATIONS, Accelerator, TrainingSetup
 from measure.predicting.collectives import CollectivePredictor
 from measure.predicting.kernels import ServedChip, served_chips
-from measure.predicting.links import Link
 from measure.serving import configuration
 from measure.serving.decoder import Decoder
 from measure.serving.plan import check_precisions
 from measure.verbs.flags import Verbs, add_formats, add_verb, parse_count, parse_positive
 from measure.verbs.plan_tables import Heading, serving_lines, training_lines
 from measure.verbs.run_flags import resolve_request_of_one, with_defaults
-from measure.verbs.stored import STORED, add_stored, stored, stored_formats
+from measure.verbs.stored import STORED, add_stored, stored_formats
 from measure.verbs.terminal import aligned, markdown
 
 CONTEXT = 4096  # tokens of a sequence
@@ -94,15 +92,18 @@ def main(flags: argparse.Namespace) -> int:
     chip = _chip(flags.data, flags.chip)
     link = chip.known_link
     fabric = Fabric(link.byte_per_s, link.node_gpus or USUAL_NODE, flags.network)
+    heading = Heading(flags.gpus, chip.name, link, flags.network, fabric.node_gpus, link.node_gpus is None)
     decoder = _decoder(flags.model)
     if flags.inference:
-        return _serve(flags, decoder, chip, link, fabric)
+        return _serve(flags, decoder, chip, fabric, heading)
     if given := [name for name in STORED if getattr(flags, name)]:
         raise UserError(f"--{given[0]}: belongs to a server; add --inference, or leave it out")
-    return _train(flags, decoder, chip, link, fabric)
+    return _train(flags, decoder, chip, fabric, heading)
 
 
-def _train(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip, link: Link, fabric: Fabric) -> int:
+def _train(
+    flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip, fabric: Fabric, heading: Heading
+) -> int:
     precision = flags.precision or "bf16"
     if precision not in chip.flop_per_s:
         able = ", ".join(each for each in PRECISIONS if each in chip.flop_per_s)
@@ -122,21 +123,23 @@ def _train(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip,
     setup = TrainingSetup(network, accelerator, fabric, states, flags.batch)
     fixed = _fixed(flags, FLAGS)
     plans = best_plans(setup, flags.gpus, fixed, flags.micro_batch, flags.recompute)
-    most, likely = limits(setup), _likely(flags.data, chip, plans[0].collectives)
+    most = limits(setup)
+    likely = likely_calls(CollectivePredictor.read(flags.data), chip.name, plans[0].collectives)
     if flags.json:
-        head = _head(flags, network.name, chip, link, fabric)
+        head = _head(flags, network.name, heading)
         head |= {"parameters": network.parameters, "context_tokens": network.tokens, "precision": precision}
         head |= {"optimizer": flags.optimizer or ADAM, "parameter_byte": asdict(states) | {"total": states.total}}
         rows = [asdict(plan) | {"fits": plan.fits, "sent_byte": plan.sent_byte} for plan in plans]
         head |= {"plans": rows, "likely": [*map(asdict, likely)], "limits": [*map(asdict, most)]}
         print(json.dumps(head, indent=2, allow_nan=False))
         return 0
-    heading = Heading(flags.gpus, chip.name, link, flags.network, fabric.node_gpus, link.node_gpus is None)
     print("\n".join(training_lines(heading, setup, plans, likely, most, markdown if flags.markdown else aligned)))
     return 0
 
 
-def _serve(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip, link: Link, fabric: Fabric) -> int:
+def _serve(
+    flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip, fabric: Fabric, heading: Heading
+) -> int:
     if given := [name for name in OF_TRAINING if getattr(flags, name)]:
         raise UserError(f"--{given[0].replace('_', '-')}: belongs to training; leave it out, or leave out --inference")
     if decoder is None:
@@ -144,34 +147,28 @@ def _serve(flags: argparse.Namespace, decoder: Decoder | None, chip: ServedChip,
             f"--inference: {flags.model} is no hf: configuration; each GPU serves its own copy of such a network, "
             "whose time measure predict tells"
         )
-    decoder = stored(decoder, flags)
+    decoder = configuration.stored(decoder, flags.weights, flags.cache)
     check_precisions(decoder, chip.name, chip.flop_per_s)
     context = flags.context or CONTEXT
     plans = serving_plans(decoder, chip, fabric, flags.gpus, flags.batch, context, _fixed(flags, SIZES))
-    likely = _likely(flags.data, chip, plans[0].collectives)
+    likely = likely_calls(CollectivePredictor.read(flags.data), chip.name, plans[0].collectives)
     if flags.json:
-        head = _head(flags, decoder.name, chip, link, fabric)
+        head = _head(flags, decoder.name, heading)
         head |= {"context_tokens": context} | stored_formats(decoder)
         rows = [asdict(plan) | {"fits": plan.fits} for plan in plans]
         print(json.dumps(head | {"plans": rows, "likely": [*map(asdict, likely)]}, indent=2, allow_nan=False))
         return 0
-    heading = Heading(flags.gpus, chip.name, link, flags.network, fabric.node_gpus, link.node_gpus is None)
     print("\n".join(serving_lines(heading, decoder, context, plans, likely, markdown if flags.markdown else aligned)))
     return 0
 
 
-def _head(flags: argparse.Namespace, name: str, chip: ServedChip, link: Link, fabric: Fabric) -> dict[str, Any]:
+def _head(flags: argparse.Namespace, name: str, heading: Heading) -> dict[str, Any]:
+    link = heading.link
     return {
-        "model": name, "phase": "inference" if flags.inference else "training", "chip": chip.name, "gpus": flags.gpus,
-        "batch": flags.batch, "link": link.name, "link_byte_per_s": link.byte_per_s, "node_gpus": fabric.node_gpus,
-        "network_byte_per_s": flags.network,
+        "model": name, "phase": "inference" if flags.inference else "training", "chip": heading.chip,
+        "gpus": flags.gpus, "batch": flags.batch, "link": link.name, "link_byte_per_s": link.byte_per_s,
+        "node_gpus": heading.node_gpus, "network_byte_per_s": heading.network,
     }  # fmt: skip
-
-
-def _likely(
-    data: Path, chip: ServedChip, collectives: Sequence[PlannedCollective | ServingCollective]
-) -> list[LikelyCalls]:
-    return likely_calls(CollectivePredictor.read(data), chip.name, collectives)
 
 
 def _fixed(flags: argparse.Namespace, names: Sequence[str] | dict[str, str]) -> dict[str, int]:
@@ -190,10 +187,8 @@ def _chip(data: Path, name: str) -> ServedChip:
 
 def _decoder(name: str) -> Decoder | None:
     """Return the decoder of a configuration; None for the name of another network."""
-    if name.startswith("hf:") or name.endswith(".json"):
-        return configuration.find(name.removeprefix("hf:"))
-    known = {each.lower(): each for each in configuration.names()}
-    return configuration.find(name) if any(name.lower() in (full, full.partition("/")[2]) for full in known) else None
+    is_configuration = name.startswith("hf:") or name.endswith(".json") or configuration.committed(name)
+    return configuration.find(name.removeprefix("hf:")) if is_configuration else None
 
 
 def _counted(flags: argparse.Namespace, precision: str, byte: int) -> CountedNetwork:

@@ -12,7 +12,7 @@ from measure.planning.training import PlannedCollective, TrainingPlan, TrainingS
 from measure.predicting.links import Link
 from measure.serving.decoder import Decoder, Experts
 from measure.verbs.stored import stored_text
-from measure.verbs.terminal import Table
+from measure.verbs.terminal import Line, Table
 
 OF_NETWORK = "of the network"
 SHOWN = 8  # plans; --json has all
@@ -90,16 +90,18 @@ def _of_nodes(formula: str) -> str:
     return formula.replace("N", "n").replace("W", "V")
 
 
-NUMBERS = (
-    "micro-batches", "memory a GPU", "FLOP a GPU", "sent a GPU", "bubble", "least, added", "least, overlapped",
-    "MFU at most", "bytes", "weights a GPU", "with the cache", "requests that fit", "sent a step", "step, added",
-    "step, overlapped", "tokens/s at most", "prompt, added", "prompt, overlapped", "GPUs", "calls", "message",
-    "least time", "likely time", "90 % interval", "GPUs at most",
+TEXTS = (  # the columns that are aligned to the left; all others are numbers
+    "plan", "recompute", "fits", "bound by", "collective", "of", "links", "alone", "closed form", "of the link",
+    OF_NETWORK, "part",
 )  # fmt: skip
 
 
+def _aligned(lines: Sequence[Line], table: Table) -> list[str]:
+    return table(lines, [head for head in lines[0] if head not in TEXTS])
+
+
 def _table(rows: Sequence[object], columns: dict[str, Callable[..., str]], table: Table) -> list[str]:
-    return table([tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)], NUMBERS)
+    return _aligned([tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)], table)
 
 
 def _collectives(
@@ -110,7 +112,7 @@ def _collectives(
     if any(each.likely_s is not None for each in likely):
         head = (*head, "likely time", "90 % interval")
         lines = [(*line, *_likely(each)) for line, each in zip(lines, likely, strict=True)]
-    return table([head, *lines], NUMBERS)
+    return _aligned([head, *lines], table)
 
 
 def _likely(calls: LikelyCalls) -> tuple[str, str]:
@@ -142,7 +144,7 @@ def training_lines(
     memory.append(("most alive at once", si(best.memory.byte, "B")))
     lines = [", ".join([*texts, states.precision, heading.text]), ""]
     lines += [*_table(plans[:SHOWN], TRAINING, table), *_more(len(plans)), ""]
-    lines += [f"The first plan, {best.layout.text}: what a GPU holds", "", *table(memory, NUMBERS), ""]
+    lines += [f"The first plan, {best.layout.text}: what a GPU holds", "", *_aligned(memory, table), ""]
     if best.collectives:
         lines += ["What it sends in a step", "", *_collectives(best.collectives, likely, table), ""]
     lines += ["GPUs before communication takes longer than arithmetic", "", *_limits(most, table), ""]

@@ -21,7 +21,7 @@ from measure.serving import configuration
 from measure.serving.decoder import Decoder
 from measure.serving.plan import Plan, check_context, check_plan, check_precisions, most_requests
 from measure.verbs.flags import parse_count, parse_positive
-from measure.verbs.stored import STORED, add_stored, stored, stored_formats, stored_text
+from measure.verbs.stored import STORED, add_stored, stored_formats, stored_text
 from measure.verbs.terminal import aligned, markdown
 
 ENGINES = "vllm", "sglang", "trtllm"
@@ -54,7 +54,8 @@ def _parse_price(text: str) -> float:
 
 def main(flags: argparse.Namespace) -> int:
     """Predict the tokens of a served language model."""
-    decoder = stored(configuration.find(flags.model.removeprefix("hf:")), flags)
+    decoder = configuration.find(flags.model.removeprefix("hf:"))
+    decoder = configuration.stored(decoder, flags.weights, flags.cache)
     plan = _plan(flags)
     context, output = flags.context or CONTEXT, flags.output or OUTPUT
     check_plan(decoder, plan)
@@ -84,10 +85,11 @@ def main(flags: argparse.Namespace) -> int:
         heading |= stored_formats(decoder)
         print(json.dumps(heading | {"predictions": [*map(asdict, rows)]}, indent=2, allow_nan=False))
         return 0
-    columns = COLUMNS | ({PRICE: _cost} if flags.price else {})
-    lines = (markdown if flags.markdown else aligned)(
-        [tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)], NUMBERS
-    )
+    columns = dict(COLUMNS)
+    if flags.price:
+        columns[PRICE] = lambda row: plain(row.cost_per_million_tokens or 0.0)
+    cells = [tuple(columns), *(tuple(cell(row) for cell in columns.values()) for row in rows)]
+    lines = (markdown if flags.markdown else aligned)(cells, [head for head in columns if head not in TEXTS])
     sizes = ", ".join(f"{name}={size}" for name, size in vars(plan).items() if size > 1) or "one copy"
     texts = [decoder.name, stored_text(decoder), f"{plan.gpus} GPUs ({sizes})"]
     texts += [f"prompts of {context:,} tokens", f"answers of {output:,}", engine]
@@ -136,10 +138,6 @@ def _fits(row: ServedPrediction) -> str:
     return f"{row.most_requests:,}" if row.fits else f"{row.most_requests:,}: too few"
 
 
-def _cost(row: ServedPrediction) -> str:
-    return plain(row.cost_per_million_tokens or 0.0)
-
-
 PRICE = "cost of 1M tokens"
 COLUMNS: dict[str, Callable[[ServedPrediction], str]] = {
     "chip": lambda row: row.chip,
@@ -155,10 +153,7 @@ COLUMNS: dict[str, Callable[[ServedPrediction], str]] = {
     "requests that fit": _fits,
     "tokens/J": lambda row: "" if row.tokens_per_j is None else plain(row.tokens_per_j),
 }
-NUMBERS = (
-    "requests", "first token", "its 90 % interval", "each further", "90 % interval", "tokens/s", "a user's",
-    "weights a GPU", "requests that fit", "tokens/J", PRICE,
-)  # fmt: skip
+TEXTS = "chip", "costliest"  # the columns that are aligned to the left; all others are numbers
 
 
 def _notes(rows: Sequence[ServedPrediction]) -> Iterator[str]:

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from operator import attrgetter
@@ -71,7 +71,7 @@ def show(flags: argparse.Namespace) -> int:
         environment = folder.newest_environment()
         machines.append((folder, environment, folder.cells(environment, codes, phases=phases)))
     _warn_of_torn_rows([*(folder for folder, *_ in machines), *workloads.folders()])
-    steps = {folder.name: read_groups(folder, environment, DataParallelStep) for folder, environment, _ in machines}
+    steps = {folder.name: folder.rows_in(environment, DataParallelStep) for folder, environment, _ in machines}
     if flags.models:
         measured = {row.model for *_, cells in machines for row in cells}
         measured |= {row.model for found in steps.values() for row in found}
@@ -87,8 +87,8 @@ def show(flags: argparse.Namespace) -> int:
                 "folder": str(folder.folder),
                 "environment": asdict(environment),
                 "cells": list(map(asdict, cells)),
-                "hardware_counters": [asdict(row) for row in read_counters(folder, environment)],
-                "collectives": collectives_as_json(read_groups(folder, environment, CollectiveMeasurement)),
+                "hardware_counters": [asdict(row) for row in folder.rows_in(environment, KernelCounters)],
+                "collectives": collectives_as_json(folder.rows_in(environment, CollectiveMeasurement)),
                 "data_parallel_steps": steps_as_json(steps[folder.name]),
             }
             for folder, environment, cells in machines
@@ -112,12 +112,13 @@ def show(flags: argparse.Namespace) -> int:
         write_csv(sys.stdout, rows, columns)
     else:
         table = markdown if flags.markdown else aligned
-        parts = [
-            cell_lines(*machine, table)
-            + step_lines(steps[machine[0].name], table)
-            + ([] if flags.models else collective_lines(*machine[:2], table) + counter_lines(*machine[:2], table))
-            for machine in machines
-        ]
+        parts = []
+        for folder, environment, cells in machines:
+            lines = cell_lines(folder, environment, cells, table) + step_lines(steps[folder.name], table)
+            if not flags.models:
+                lines += collective_lines(folder.rows_in(environment, CollectiveMeasurement), table)
+                lines += counter_lines(folder.rows_in(environment, KernelCounters), table)
+            parts.append(lines)
         parts += [count_lines(counts, table)] if counts else []
         parts += [trace_lines(traces, table)] if traces else []
         print("\n\n".join(map("\n".join, parts)))
@@ -177,14 +178,10 @@ def count_lines(counts: Sequence[Workload], table: Table) -> list[str]:
     return ["Counts of a call as this program runs it", "", *lines, *([""] if lines and failed else []), *failed]
 
 
-def read_counters(folder: MachineFolder, environment: Environment) -> list[KernelCounters]:
-    return [row for row in folder.rows(KernelCounters) if row.environment_id == environment.environment_id]
-
-
-def counter_lines(folder: MachineFolder, environment: Environment, table: Table) -> list[str]:
+def counter_lines(counted: Iterable[KernelCounters], table: Table) -> list[str]:
     """Return a table of the hardware counters of each call, summed over its kernels; empty without any."""
     calls: dict[Cell, list[KernelCounters]] = defaultdict(list)
-    for row in read_counters(folder, environment):
+    for row in counted:
         calls[Cell.of(row)].append(row)
     rows: list[Line] = [(*Cell._fields, *COUNTERS)]
     for cell, kernels in calls.items():
@@ -195,11 +192,6 @@ def counter_lines(folder: MachineFolder, environment: Environment, table: Table)
         rows.append([*map(str, cell), *amounts])
     title = "Hardware counters of a call, all kernels together:"
     return ["", title, "", *table(rows, ("batch", *COUNTERS))] if calls else []
-
-
-def read_groups(folder: MachineFolder, environment: Environment, record: type[Any]) -> list[Any]:
-    """Return the rounds of collectives, or of data-parallel steps, of an environment."""
-    return [row for row in folder.rows(record) if row.environment_id == environment.environment_id]
 
 
 def collectives_as_json(rows: Sequence[CollectiveMeasurement]) -> list[dict[str, Any]]:
@@ -219,38 +211,33 @@ def steps_as_json(rows: Sequence[DataParallelStep]) -> list[dict[str, Any]]:
     ]
 
 
-def _group_cells(found: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a group's time: latency or status, interval, rounds and flags."""
-    low, high = found["latency_low_s"], found["latency_high_s"]
-    ends = f"{latency(low)} to {latency(high)}" if low is not None and high is not None else ""
-    return [text(found["latency_s"], latency) or found["status"], ends, str(found["rounds"]), ", ".join(found["flags"])]
-
-
-def collective_lines(folder: MachineFolder, environment: Environment, table: Table) -> list[str]:
-    """Return a table of the collectives; empty without any."""
-    found = collectives_as_json(read_groups(folder, environment, CollectiveMeasurement))
-    rows: list[Line] = [(*CollectiveCell._fields, "bus", "latency", "95 % interval", "rounds", "flags")]
-    for each in found:
-        rate = text(each["bus_byte_per_s"], partial(si, unit="B/s"))
-        rows.append([*(str(each[name]) for name in CollectiveCell._fields), rate, *_group_cells(each)])
+def collective_lines(rows: Sequence[CollectiveMeasurement], table: Table) -> list[str]:
     title = "Collectives; bus is the bandwidth as nccl-tests defines it:"
-    return ["", title, "", *table(rows, (*GROUP_NUMBERS, "bus")), *_group_failures(found)] if found else []
+    rate = "bus", "bus_byte_per_s", partial(si, unit="B/s")
+    return _group_lines(title, CollectiveCell._fields, *rate, collectives_as_json(rows), table)
 
 
-def step_lines(steps: Sequence[DataParallelStep], table: Table) -> list[str]:
-    """Return a table of the data-parallel steps; empty without any."""
-    found = steps_as_json(steps)
-    rows: list[Line] = [(*DataParallelCell._fields, "gradients", "latency", "95 % interval", "rounds", "flags")]
-    for each in found:
-        sent = text(each["gradient_byte"], partial(si, unit="B"))
-        rows.append([*(str(each[name]) for name in DataParallelCell._fields), sent, *_group_cells(each)])
+def step_lines(rows: Sequence[DataParallelStep], table: Table) -> list[str]:
     title = "Data-parallel training steps; what communication costs is the difference of overlapped and none:"
-    return ["", title, "", *table(rows, (*GROUP_NUMBERS, "gradients")), *_group_failures(found)] if found else []
+    sent = "gradients", "gradient_byte", partial(si, unit="B")
+    return _group_lines(title, DataParallelCell._fields, *sent, steps_as_json(rows), table)
 
 
-def _group_failures(found: Iterable[Mapping[str, Any]]) -> list[str]:
+def _group_lines(
+    title: str, names: Sequence[str], head: str, column: str, form: Callable[[Any], str],
+    found: Sequence[Mapping[str, Any]], table: Table,
+) -> list[str]:  # fmt: skip
+    """Return a table of the times of groups, with a ``column`` of their own under ``head``; empty without any."""
+    if not found:
+        return []
+    rows: list[Line] = [(*names, head, "latency", "95 % interval", "rounds", "flags")]
+    for each in found:
+        low, high = each["latency_low_s"], each["latency_high_s"]
+        ends = f"{latency(low)} to {latency(high)}" if low is not None and high is not None else ""
+        times = text(each["latency_s"], latency) or each["status"], ends, str(each["rounds"]), ", ".join(each["flags"])
+        rows.append([*(str(each[name]) for name in names), text(each[column], form), *times])
     reasons = dict.fromkeys(f"{each['status']}: {each['reason']}" for each in found if each["latency_s"] is None)
-    return ["", *reasons] if reasons else []
+    return ["", title, "", *table(rows, (*GROUP_NUMBERS, head)), *(["", *reasons] if reasons else [])]
 
 
 def trace_lines(traces: Sequence[StoredTrace], table: Table) -> list[str]:

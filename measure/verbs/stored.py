@@ -1,12 +1,10 @@
 """The stored formats of a served language model: flags ``--weights`` and ``--cache``, and how headings name them."""
 
-import argparse
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 from measure.domain.values import si
-from measure.serving import configuration
 from measure.serving.decoder import Decoder
 
 STORED = "weights", "cache"
@@ -17,17 +15,12 @@ def add_stored(add: Callable[..., object]) -> None:
     add("--cache", metavar="FORMAT", help="format of keys and values (default: the configuration's)")
 
 
-def stored(decoder: Decoder, flags: argparse.Namespace) -> Decoder:
-    """Return a decoder in the formats that the flags name. Raises UserError for a name that is no format."""
-    return configuration.stored(decoder, flags.weights, flags.cache)
-
-
 def stored_formats(decoder: Decoder) -> dict[str, Any]:
     """Return the formats of the matrices that may be quantised, the one with the most bytes first, and the cache's."""
     byte: defaultdict[str, float] = defaultdict(float)
-    for weight, form in decoder.layer_weights():
+    for weight, form, times in decoder.weights:
         if not weight.is_plain:
-            byte[form.name] += weight.count * form.bit / 8
+            byte[form.name] += times * weight.count * form.bit / 8
     return {"weight_formats": sorted(byte, key=lambda name: -byte[name]), "cache_format": decoder.cache.name}
 
 

@@ -76,6 +76,7 @@ def run_cache(*rows, seed=1, data=Path("nowhere"), **environment):
         tables[type(row)].append(row)
     held = SimpleNamespace(
         rows=lambda record: tables[record],
+        rows_in=lambda environment, record: MachineFolder.rows_in(held, environment, record),
         rounds=lambda runs: group_rounds(runs, tables[Sample]),
         cells=lambda environment: MachineFolder.cells(held, environment),
         data=data,

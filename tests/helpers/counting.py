@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from measure.counting import formulas, recorder
+from measure.counting import formulas, recording
 from measure.counting.count import count
 from measure.counting.formulas import Work, formula_of
 from measure.counting.memory import Overload, tensors_in
@@ -144,7 +144,7 @@ def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, ModuleTotals
 
     On the meta device. Every operator has a formula.
     """
-    record = recorder.record_training(network.to("meta"), inputs)
+    record = recording.record_training(network.to("meta"), inputs)
     assert not record.forward.uncounted
     assert not record.backward.uncounted
     paths = {module: path for path, module in network.named_modules()}

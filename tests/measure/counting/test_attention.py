@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import Own, by_hand, case, linear, meta, recorder, torch, total, trained
+from helpers.counting import Own, by_hand, case, linear, meta, recording, torch, total, trained
 from torch.nn import functional
 from torch.nn.attention.varlen import varlen_attn
 
@@ -86,7 +86,7 @@ test_by_hand = by_hand(CASES)
 def attend(*tensors, **settings):
     """The output, and the names of the operators that run."""
     network = Own(lambda _self, *given: functional.scaled_dot_product_attention(*given, **settings))
-    recorded, output = recorder.record_inference(network, tensors)
+    recorded, output = recording.record_inference(network, tensors)
     return output, {call.operator for _, call in recorded.forward.calls}
 
 

@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import Own, linear, meta, nn, recorder, torch
+from helpers.counting import Own, linear, meta, nn, recording, torch
 from torchvision import ops
 
 from measure.counting.layers import MODEL_ITSELF, call_rows, kind_of, layer_rows
@@ -9,8 +9,8 @@ from measure.domain.words import BACKWARD, FORWARD, INFERENCE
 def recorded(network, *inputs):
     """A recorded inference, and the recorded passes by stage."""
     network.to("meta")
-    inference, _ = recorder.record_inference(network, inputs)
-    training = recorder.record_training(network, inputs)
+    inference, _ = recording.record_inference(network, inputs)
+    training = recording.record_training(network, inputs)
     return inference, {INFERENCE: inference.forward, FORWARD: training.forward, BACKWARD: training.backward}
 
 

@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import Own, meta, nn, recorder, torch
+from helpers.counting import Own, meta, nn, recording, torch
 from torch.nn import functional
 from torch.testing._internal.two_tensor import TwoTensor
 
@@ -72,7 +72,7 @@ CACHE = meta(8192, 8)
 def test_an_operator_reads_and_writes_by_hand(compute, tensors, byte):
     for _ in range(2):  # the second time the outputs' shapes are known
         network = Own(lambda _self, *given: compute(*given))
-        assert recorder.record_inference(network, tensors)[0].forward.total("traffic_byte") == byte
+        assert recording.record_inference(network, tensors)[0].forward.total("traffic_byte") == byte
 
 
 def test_an_operator_without_a_formula_is_unknown_with_floats():

@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import Own, meta, nn, recorder, torch, total, trained
+from helpers.counting import Own, meta, nn, recording, torch, total, trained
 from torch.nn import functional
 from torch.nn.modules import module as hooks
 from torch.utils.checkpoint import checkpoint
@@ -106,7 +106,7 @@ def test_nothing_is_left_behind_also_when_the_network_raises():
 
     before = traces()
     network = nn.Sequential(nn.Linear(3, 5), Own(fail)).to("meta")
-    for record in (recorder.record_training, recorder.record_inference):
+    for record in (recording.record_training, recording.record_inference):
         record(network[0], [ROWS])
         with pytest.raises(RuntimeError, match="no way"):
             record(network, [ROWS])
@@ -116,7 +116,7 @@ def test_nothing_is_left_behind_also_when_the_network_raises():
 def test_each_pass_under_autocast_casts_the_weights_anew():
     with casting(nn.Linear(3, 5, device="meta"), "bf16", "cpu") as (device, dtype):
         network = nn.Linear(3, 5, device=device)
-        records = [recorder.record_inference(network, [torch.empty(4, 3, dtype=dtype)])[0] for _ in range(2)]
+        records = [recording.record_inference(network, [torch.empty(4, 3, dtype=dtype)])[0] for _ in range(2)]
     # Casts of weight, bias and input read 4 bytes an element and write 2; the layer reads and writes 2.
     byte = 6 * (15 + 5 + 12) + 2 * (15 + 5 + 12 + 20)
     assert [record.forward.total("traffic_byte") for record in records] == [byte, byte]
@@ -136,5 +136,5 @@ def test_attention_has_the_requested_gradients():
     ):
         attention.requires_grad_(is_trained)
         tokens = meta(2, 9, 8, requires_grad=inputs_ask)
-        record = recorder.record_training(attention, [tokens] * 3)
+        record = recording.record_training(attention, [tokens] * 3)
         assert (record.forward.total("flop"), record.backward.total("flop")) == (forward, backward)

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from measure.counting.blocks import part_of_modules
 from measure.counting.checkpoints import Chain
 from measure.counting.count import count
-from measure.counting.recorder import record_training, record_training_by
+from measure.counting.recording import record_training, record_training_by
 from measure.counting.step_memory import memory_of_call, step_memory
 from measure.counting.step_recorder import StepRecorder
 from measure.counting.step_trace import StepTrace

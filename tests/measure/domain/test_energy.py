@@ -12,7 +12,6 @@ ROOF = EnergyRoof(1e-11, 2e-10, 150.0)
 def test_work_costs_operations_bytes_and_time():
     # 2 GFLOP cost 0.02 J, 100 MB 0.02 J, a millisecond 0.15 J
     assert ROOF.energy_j(2e9, 1e8, 1e-3) == pytest.approx(0.19)
-    assert ROOF.constant_share(2e9, 1e8, 1e-3) == pytest.approx(15 / 19)
     columns = ROOF.energy_j(pd.Series([2e9, 0.0]), pd.Series([1e8, 1e8]), pd.Series([1e-3, 0.0]))
     assert columns.tolist() == pytest.approx([0.19, 0.02])
 

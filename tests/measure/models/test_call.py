@@ -3,7 +3,8 @@ from helpers.counting import Own, meta, nn, torch
 
 from measure.counting.count import count_network
 from measure.domain.words import PRECISION_BYTE
-from measure.models.call import Call, casting, empty_inputs, meta_allocation, preserve_state, torch_dtype
+from measure.models.call import Call, casting, empty_inputs, meta_allocation, preserve_state
+from measure.models.tensors import torch_dtype
 
 
 def test_inputs_without_values_keep_their_shapes():

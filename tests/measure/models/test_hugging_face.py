@@ -8,7 +8,7 @@ from measure.domain.model_work import beyond_weights, layer_work
 from measure.domain.roofs import machine_roof
 from measure.errors import UserError
 from measure.models import catalog
-from measure.models.call import held_tensors
+from measure.models.tensors import held_tensors
 
 pytest.importorskip("transformers", reason="the optional extra hf")
 pytestmark = pytest.mark.slow

@@ -121,7 +121,7 @@ def test_servers_that_cannot_be_predicted_say_why():
 )
 def test_fp8_of_a_checkpoint_with_blocks_is_in_blocks(model, forms):
     decoder = served_decoder(model, "fp8", "fp8")
-    assert {form.name for _, form in decoder.layer_weights()} == forms
+    assert {form.name for _, form, _ in decoder.weights} == forms
 
 
 def test_a_cache_has_eight_bits_where_weights_have_as_few():
@@ -130,7 +130,7 @@ def test_a_cache_has_eight_bits_where_weights_have_as_few():
     assert found == ["fp8", "fp8", "bf16", "bf16"]  # as the configuration has it
     assert [served_decoder(kimi, each).cache.name for each in ("int4", "nvfp4")] == ["fp8", "fp8"]
     # Kimi-K2.5's experts alone have 4 bits, and int4 says so; nvfp4 is another checkpoint, which multiplies at 4 bits
-    kept, other = ({form.name for _, form in served_decoder(kimi, each).layer_weights()} for each in ("int4", "nvfp4"))
+    kept, other = ({form.name for _, form, _ in served_decoder(kimi, each).weights} for each in ("int4", "nvfp4"))
     assert "bf16" in kept
     assert "nvfp4" in other
     assert "int4" not in other

@@ -11,7 +11,6 @@ from measure.cache import table
 from measure.domain.schema import TABLES, file_of
 from measure.published.add import Limits
 from measure.published.aside import KERNELS
-from measure.published.kernel_limits import causal_pairs
 from measure.published.kernels import TimedAttention, TimedCollective, TimedExperts, TimedLatentAttention, TimedProduct
 from measure.published.records import Chip
 
@@ -77,22 +76,6 @@ def test_the_roof_bounds_a_kernel(limits, row, words):
     assert words in problem
     assert bool(problem) == bool(words)
     assert not words or getattr(row, column)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "cached", "window", "pairs"),
-    [
-        (1, 0, None, 1),
-        (4, 0, None, 1 + 2 + 3 + 4),
-        (1, 9, None, 10),
-        (3, 2, None, 3 + 4 + 5),
-        (4, 0, 2, 1 + 2 + 2 + 2),
-        (3, 2, 4, 3 + 4 + 4),
-        (1, 9, 4, 4),
-    ],
-)
-def test_pairs_of_causal_attention(tokens, cached, window, pairs):
-    assert causal_pairs(tokens, cached, window) == pairs
 
 
 @pytest.mark.parametrize("name", KERNELS)

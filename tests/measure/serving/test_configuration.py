@@ -130,7 +130,7 @@ def test_windows_and_dense_layers_alternate_as_configured():
 def bits(name: str) -> dict[str, set[float]]:
     """The stored bits of each weight of a decoder, by name."""
     found: dict[str, set[float]] = {}
-    for weight, form in configuration.find(name).layer_weights():
+    for weight, form, _ in configuration.find(name).weights:
         found.setdefault(weight.name, set()).add(form.bit)
     return found
 
@@ -198,7 +198,7 @@ def test_methods_store_their_bits(method):
     settings, bit = METHODS[method]
     scheme = {"quant_method": method, **settings}
     decoder = configuration.read({**SIZES, "model_type": "llama", "quantization_config": scheme})
-    assert {form.bit for _, form in decoder.layer_weights()} == {bit}
+    assert {form.bit for _, form, _ in decoder.weights} == {bit}
     # 4 layers: (4 + 2 · 2) · 24 · 64 + 4 · 24 · 64 + 3 · 64 · 48 weights; two tables of 96 · 64 and 9 norms at 16 bits
     weights, others = 4 * (8 * 24 * 64 + 4 * 24 * 64 + 3 * 64 * 48), 2 * 96 * 64 + 9 * 64
     assert decoder.weight_byte == pytest.approx((weights * bit + others * 16) / 8)
@@ -206,7 +206,7 @@ def test_methods_store_their_bits(method):
 
 def test_weights_and_cache_can_be_stored_otherwise():
     decoder = configuration.stored(configuration.find("DeepSeek-V3"), "nvfp4", "fp8")
-    stored = {weight.name: form.name for weight, form in decoder.layer_weights()}
+    stored = {weight.name: form.name for weight, form, _ in decoder.weights}
     assert stored["experts wide"] == stored["wide"] == "nvfp4"
     assert stored["query"] == stored["router"] == "bf16"
     assert decoder.cache_byte(1) == 61 * 576

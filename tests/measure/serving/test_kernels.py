@@ -164,17 +164,6 @@ def test_chunks_of_a_gated_delta_rule_are_those_of_transformers():
     assert work.flop == counter.get_total_flops() + 2 * 4 * 128 * 2 * 64 * (8 + 12)
 
 
-def test_a_diffusion_transformer_has_its_published_work():
-    """DiT-XL/2: 28 blocks, 1152 wide, 16 heads, 256 patches: 118.64 billion multiply-adds (Peebles & Xie 2023, table
-    4). The blocks are all but 0.02 of them.
-    """
-    block = kernels.diffusion_block(1, 256, 1152, 16, 4 * 1152, BF16)
-    assert 28 * block.flop / 2 == pytest.approx(118.64e9, rel=0.0005)
-    assert block.weight_byte == 18 * 1152**2 * 2
-    # Inputs and outputs of the products, in numbers: (1 + 3) + (1 + 1) + (1 + 4) + (4 + 1) wide; attention 4; 1 + 6
-    assert block.activation_byte == 2 * (256 * 1152 * (4 + 2 + 5 + 5 + 4) + 1152 * 7)
-
-
 def test_what_collectives_send():
     """nccl-tests: an all-reduce of S bytes on 4 GPUs sends 2 · 3/4 S each, gathering and exchanging S in all 3/4 S."""
     assert kernels.collective(kernels.ALL_REDUCE, 100, 4).sent_byte == 150

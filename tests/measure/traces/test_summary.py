@@ -39,7 +39,6 @@ def test_the_outermost_operator_with_a_formula_is_counted(summary):
     (step_row,) = found.steps
     assert (step_row.step, step_row.host_s, step_row.span_s, step_row.busy_s) == (3, 200e-6, 30e-6, 15e-6)
     assert (found.kernels, found.step_count, found.operator_share, found.counted_share) == (2, 1, 1.0, 1.0)
-    assert found.kernel_time_s == pytest.approx(15e-6)
 
 
 def test_overlapping_spans_count_once():

@@ -45,10 +45,6 @@ def test_eight_gpus_serve_a_model(capsys):
         assert row["tokens_per_j"] == pytest.approx(rate / (8 * 700))
         assert row["fits"] is True
     assert one["further"]["likely_s"] < many["further"]["likely_s"]
-    # 70.55e9 parameters, of which embedding and head (2 x 128,256 x 8,192) have 16 bits, all others 8; an eighth
-    assert one["weight_byte"] == pytest.approx((70.55e9 + 2 * 128256 * 8192) / 8, rel=0.001)
-    # 80 layers x 1 of 8 heads x 2 x 128 numbers x 1 byte a token
-    assert one["request_byte"] == pytest.approx(80 * 2 * 128 * (4096 + 512))
     assert one["most_requests"] == int((80e9 - one["weight_byte"]) // one["request_byte"])
 
 
