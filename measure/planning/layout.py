@@ -54,7 +54,8 @@ class Layout:
     @property
     def flags(self) -> str:
         sizes = {flag: getattr(self, name) for flag, name in FLAGS.items()}
-        return " ".join(f"--{flag} {size}" for flag, size in sizes.items() if size > 1 or flag in ("dp", "tp", "pp"))
+        least = dict.fromkeys(("zero", "dp", "tp", "pp"), 1)
+        return " ".join(f"--{flag} {size}" for flag, size in sizes.items() if size >= least.get(flag, 2))
 
 
 class TrainedNetwork(Protocol):

@@ -55,6 +55,7 @@ def test_experts_join_data_groups():
         (64, 64, {"tp": 8, "pp": 16}, "makes 128 GPUs, which do not divide --gpus 64; .* is --dp 1 --tp 4 --pp 16"),
         (64, 64, {"tp": 16}, "--tp 16 crosses nodes of 8 GPUs, and .* need --network GB/s; .* --tp 8"),
         (8, 64, {"zero": 3, "tp": 8}, "--zero 3 shards the states of data groups, and there is one; .* --tp 4"),
+        (6, 64, {"zero": 1, "tp": 4}, "do not divide --gpus 6; .* is --dp 2 --zero 1 --tp "),
         (6, 64, {"cp": 3}, "--cp 3 does not cut 4096 tokens into 6 parts, two for each GPU (--cp 2 or 4 does); "
          ".* is --dp 1 --tp 1 --cp 2 --pp 3"),
         (8, 64, {"cp": 16}, "--cp 16 makes 16 GPUs, which do not divide --gpus 8; .* is --dp 1 --tp 1 --cp 8 --pp 1"),
