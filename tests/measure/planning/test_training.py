@@ -149,6 +149,35 @@ def test_a_pipeline_holds_as_many_micro_batches_as_stages_and_idles():
     assert sends.calls in (16, 32)  # the first and last stage have one neighbour
 
 
+@pytest.mark.parametrize(
+    ("layout", "is_between"),
+    [
+        (Layout(tensor=2, pipeline=4), False),  # a node of 8: stages are 2 GPUs apart
+        (Layout(data=4, tensor=2, pipeline=2), True),  # 8 apart
+        (Layout(data=2, tensor=2, pipeline=2), False),  # 4 apart
+    ],
+)
+def test_stages_are_neighbours_as_far_apart_as_their_groups_are_wide(layout, is_between):
+    sends = next(each for each in plan_step(large(), layout, 1).collectives if each.kind == SEND)
+    assert (sends.gpus, sends.is_between) == (layout.pipeline, is_between)
+
+
+@pytest.mark.parametrize(
+    ("setup", "layout", "bound"),
+    [
+        # 8 sequences for each GPU: 6 x 70.6e9 x 32,768 FLOP take 14 s
+        (large(batch=512), Layout(64), "arithmetic"),
+        # 512 tokens: 0.22 s. Of twice 141 GB, 8 nodes send 7 / 8 by 8 networks of 50 GB/s each: 0.62 s
+        (large(tokens=512), Layout(64, 1), "communication"),
+        # One token: 28 bytes for each weight that the optimiser updates, 6 FLOP
+        (large(batch=1, tokens=1), Layout(), "memory"),
+        (large(batch=1), Layout(tensor=1, pipeline=8), "bubble"),  # one micro-batch: 7 of 8 stages wait
+    ],
+)
+def test_the_longest_part_is_the_bound(setup, layout, bound):
+    assert plan_step(setup, layout, 1).bound == bound
+
+
 def test_the_best_plans_fit_and_come_first():
     plans = best_plans(large(), 64, {})
     assert [plan.rank for plan in plans] == sorted(plan.rank for plan in plans)
@@ -218,6 +247,13 @@ def test_experts_are_spread_over_data_groups():
     half = plan_step(setup, Layout(data=4, expert=2), 2)
     added = next(each for each in half.collectives if each.name == "gradients of experts")
     assert (added.gpus, added.message_byte) == (2, 2 * experts / 2)
+    # Shared matrices: the tokens of the attention and the perceptron, and apart those of the experts of another group
+    shared = plan_step(setup, Layout(data=2, expert=2, tensor=2), 2)
+    names = [(each.name, each.group) for each in shared.collectives if each.group in ("tensor", "expert")]
+    assert sorted(names) == [
+        ("inputs of experts", "tensor"), ("inputs of products", "tensor"), ("results of experts", "tensor"),
+        ("results of products", "tensor"), ("tokens of experts", "expert"),
+    ]  # fmt: skip
     # Two GPUs that split a sequence have the same experts, and send half of its tokens each: to
     # 2 (1 - C(2, 2) / C(4, 2)) = 5 / 3 groups on average
     split = {each.name: each for each in plan_step(setup, Layout(data=2, expert=2, context=2), 2).collectives}

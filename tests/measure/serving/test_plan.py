@@ -4,6 +4,7 @@ import pytest
 
 from measure.errors import UserError
 from measure.serving import configuration
+from measure.serving.decoder import GroupedAttention, StateSpace
 from measure.serving.plan import Plan, check_precisions, memories, most_requests
 from measure.serving.step import decode, prefill
 
@@ -50,6 +51,21 @@ def test_a_tied_table_is_held_once():
     first, last = memories(decoder, Plan(pipeline=2), 1)
     assert first.weight_byte == last.weight_byte
     assert first.weight_byte + last.weight_byte == whole.weight_byte + 2 * (96 * 64 + (64 + 2) * 64)
+
+
+@pytest.mark.parametrize(
+    ("groups", "gpus", "can_divide"),
+    [(4, 2, True), (2, 4, True), (4, 3, False), (3, 2, False), (1, 12, True)],  # a part of a group is no GPU's
+)
+def test_heads_of_a_state_space_and_their_groups_are_shared(groups, gpus, can_divide):
+    assert StateSpace(12, 8, groups, 16, 4, 64).can_divide(gpus) == can_divide
+
+
+def test_a_bias_of_attentions_output_is_a_parameter():
+    # 4 heads of 8 from 16 numbers and back: 3 x 16 x 32 + 32 x 16 weights, and one bias for each of 16 outputs
+    plain, biased = (GroupedAttention(4, 4, 8, has_output_bias=has_bias) for has_bias in (False, True))
+    counts = [sum(each.count + each.copies * each.bias for each in of.weights(16)) for of in (plain, biased)]
+    assert counts == [2048, 2064]
 
 
 REFUSED = {
