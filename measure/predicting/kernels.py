@@ -36,6 +36,7 @@ PRODUCTS, PREFILL, DECODE, LATENT_PREFILL, LATENT_DECODE, EXPERTS, COLLECTIVES =
 )  # fmt: skip
 SPLIT = " | "  # between the parts of a label: engine, kernel, formats
 TILE = 64  # rows of a product that an expert's kernel computes at least
+PART = 256  # tokens of a cache that one block of threads may read alone
 Columns = Mapping[str, Numbers]  # sizes ``(rows,)``; ``flop_per_s`` and ``byte_per_s`` are the chip's
 
 
@@ -63,6 +64,7 @@ def product_terms(of: Columns) -> dict[str, Numbers]:
         "inner size": k / 1000 * US,
         "inner size ramp": ramp(k / 1000 * US),
         "edges": ramp(m * k / 1e6 * US) + ramp(n * k / 1e6 * US),
+        "rows ramp": ramp(m / 1000 * US),
     }
 
 
@@ -89,13 +91,24 @@ def attention_terms(of: Columns) -> dict[str, Numbers]:
 
 
 def prefill_terms(of: Columns) -> dict[str, Numbers]:
-    """Return the terms (s) of attention of prompts: few heads fill a chip in part."""
-    return attention_terms(of) | {"heads ramp": ramp(of["requests"] * of["kv_heads"] * of["group"] / 100 * US)}
+    """Return the terms (s) of attention of prompts: each row of each head has maxima and sums besides its products."""
+    heads = of["requests"] * of["kv_heads"] * of["group"]
+    return attention_terms(of) | {"heads": heads / 1000 * US, "rows of heads": heads * of["tokens"] / 1e5 * US}
 
 
 def decode_terms(of: Columns) -> dict[str, Numbers]:
-    """Return the terms (s) of attention of a token: a block of threads works for each request and head of keys."""
-    return attention_terms(of) | {"blocks": of["requests"] * of["kv_heads"] / 100 * US}
+    """Return the terms (s) of attention of a token: a block of threads works for each request and head of keys.
+
+    Longer caches are shared by several blocks, whose results are joined. All ``cached_tokens`` decide that, although a
+    window may hide most of them.
+    """
+    blocks = of["requests"] * of["kv_heads"]
+    return attention_terms(of) | {
+        "blocks": blocks / 100 * US,
+        "blocks ramp": ramp(blocks / 100 * US),
+        "sizes of blocks": blocks * of["head_size"] / 1e4 * US,
+        "joined parts": np.minimum(of["cached_tokens"] / PART, 1.0) * US,
+    }
 
 
 def expert_terms(of: Columns) -> dict[str, Numbers]:
@@ -217,14 +230,16 @@ class KernelModel:
 
     def candidates(self, kind: str, engine: str, formats: str, chip_class: str, link: str = "") -> Numbers:
         """Return the squared coefficients ``(kernels, terms)`` of the kernels that an engine chooses from."""
-        effects = self.effects[kind]
-        timed = {label for level, label in effects if level == CLASS}
-        kernels = [label for level, label in effects if level == KERNEL and label.rpartition(SPLIT)[2] == formats]
+        here = self.timed_kernels(kind, formats, chip_class)
+        kernels = here or self.timed_kernels(kind, formats)
         own = [label for label in kernels if label.startswith(f"{engine}{SPLIT}")]
-        for labels in (own, kernels):
-            if here := [label for label in labels if f"{chip_class}{SPLIT}{label}" in timed]:
-                return np.exp([self.logs(kind, label, chip_class, link) for label in here])
         return np.exp([self.logs(kind, label, chip_class, link) for label in own or kernels or [""]])
+
+    def timed_kernels(self, kind: str, formats: str, chip_class: str | None = None) -> list[str]:
+        """Return the labels of the kernels that were timed with some formats, on any chips or on a class of them."""
+        effects = self.effects[kind]
+        labels = [label for level, label in effects if level == KERNEL and label.rpartition(SPLIT)[2] == formats]
+        return [each for each in labels if chip_class is None or (CLASS, f"{chip_class}{SPLIT}{each}") in effects]
 
     def logs(self, kind: str, kernel: str, chip_class: str, link: str = "") -> Numbers:
         """Return the logarithms of the squared coefficients ``(terms,)`` of a kernel on a class of chips."""

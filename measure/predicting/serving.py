@@ -82,6 +82,7 @@ def sizes(operation: Operation) -> dict[str, float]:
         is_latent = operation.kind == step.LATENT
         return found | {
             "seen": min(shape["past"] + shape["tokens"], reach), "requests": shape["requests"],
+            "tokens": shape["tokens"], "cached_tokens": shape["past"],
             "kv_heads": 1 if is_latent else shape["kv_heads"],
             "group": shape["heads"] / (1 if is_latent else shape["kv_heads"]),
             "head_size": shape["rank"] + shape["rotary"] if is_latent else shape["head_size"],

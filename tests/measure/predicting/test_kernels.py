@@ -14,8 +14,12 @@ PEAK, BANDWIDTH, LINK_RATE = 1e15, 2e12, 450e9
 SIZES = {
     kernels.PRODUCTS: {"m": 64.0, "n": 4096.0, "k": 2048.0, "weight_bit": 16.0, "input_bit": 16.0},
     kernels.DECODE: {
-        "flop": 1e9, "cache_byte": 1e8, "activation_byte": 1e5, "seen": 4096.0, "requests": 8.0, "group": 4.0,
-        "head_size": 128.0, "kv_heads": 8.0,
+        "flop": 1e9, "cache_byte": 1e8, "activation_byte": 1e5, "seen": 129.0, "requests": 8.0, "group": 4.0,
+        "head_size": 128.0, "kv_heads": 8.0, "cached_tokens": 128.0,
+    },
+    kernels.PREFILL: {
+        "flop": 1e9, "cache_byte": 1e8, "activation_byte": 1e5, "seen": 4096.0, "requests": 2.0, "group": 4.0,
+        "head_size": 128.0, "kv_heads": 8.0, "tokens": 500.0,
     },
     kernels.EXPERTS: {
         "routed": 512.0, "distinct": 32.0, "matrices": 3.0, "hidden": 4096.0, "inner": 1536.0, "weight_bit": 8.0,
@@ -37,6 +41,23 @@ def test_terms_of_a_product_by_hand():
     assert found["inputs"][0] == pytest.approx(64 * 2048 * 2 / 2e12)
     assert found["outputs"][0] == pytest.approx(64 * 4096 * 2 / 2e12)
     assert found["arithmetic ramp"][0] == pytest.approx((1.073741824e-6 * 1e-6) ** 0.5)
+    assert found["rows ramp"][0] == pytest.approx(0.064**0.5 * 1e-6)
+
+
+def test_terms_of_attention_by_hand():
+    decode = kernels.decode_terms(of(kernels.DECODE))
+    # 8 requests with 8 heads of keys: 64 blocks, of 128 numbers each; a cache of 128 tokens is half a part
+    assert decode["blocks"][0] == pytest.approx(0.64e-6)
+    assert decode["blocks ramp"][0] == pytest.approx(0.8e-6)
+    assert decode["sizes of blocks"][0] == pytest.approx(0.8192e-6)
+    assert decode["joined parts"][0] == pytest.approx(0.5e-6)
+    # A window hides all but 128 tokens of a long cache
+    hidden = kernels.decode_terms(of(kernels.DECODE, cached_tokens=1e5, seen=128.0))
+    assert hidden["joined parts"][0] == pytest.approx(1e-6)
+    prefill = kernels.prefill_terms(of(kernels.PREFILL))
+    # 2 prompts with 8 x 4 heads: 64 heads, with 500 rows each
+    assert prefill["heads"][0] == pytest.approx(0.064e-6)
+    assert prefill["rows of heads"][0] == pytest.approx(0.32e-6)
 
 
 def test_terms_of_a_collective_by_hand():
@@ -85,12 +106,13 @@ def test_a_fit_finds_the_times_of_a_gpu_that_it_never_saw():
 
 def model(**logs):
     """A model of products: all terms but the start are next to nothing, and that is exp(log) microseconds."""
-    effects = {(POOL, ""): np.array([0.0, *[-60.0] * 9])}
+    width = len(kernels.term_names(kernels.PRODUCTS))
+    effects = {(POOL, ""): np.array([0.0, *[-60.0] * (width - 1)])}
     for label, log in logs.items():
         engine, chip_class = label.split("_on_")
         kernel = f"{engine} | k | bf16 x bf16"
-        effects[KERNEL, kernel] = np.array([2 * log, *[0.0] * 9])  # effects are on squares
-        effects[CLASS, f"{chip_class} | {kernel}"] = np.zeros(10)
+        effects[KERNEL, kernel] = np.array([2 * log, *[0.0] * (width - 1)])  # effects are on squares
+        effects[CLASS, f"{chip_class} | {kernel}"] = np.zeros(width)
     return KernelModel({kernels.PRODUCTS: effects})
 
 
@@ -105,6 +127,18 @@ def test_an_engine_takes_its_quickest_kernel_then_those_of_others_on_such_chips(
     assert start_us("vllm", "GDDR") == pytest.approx(np.exp(0.1))
     assert start_us("vllm", "other") == pytest.approx(np.exp(1.0))  # its own, from another class
     assert start_us("vllm", "HBM", "fp8 x fp8") == pytest.approx(1.0)  # untimed formats: all kernels
+
+
+def test_a_kernel_never_timed_counts_as_the_quickest_on_such_chips():
+    found = model(vllm_on_HBM=1.0, trtllm_on_HBM=0.5, sglang_on_GDDR=0.1)
+
+    def start_us(kernel, chip_class):
+        rows = pd.DataFrame(of(kernels.PRODUCTS)).assign(kernel=kernel, chip_class=chip_class, link="")
+        return 1e6 * kernel_study.times_of(found, kernels.PRODUCTS, rows)[0]
+
+    assert start_us("vllm | k | bf16 x bf16", "HBM") == pytest.approx(np.exp(1.0))  # timed: its own
+    assert start_us("vllm | new | bf16 x bf16", "HBM") == pytest.approx(np.exp(0.5))
+    assert start_us("vllm | new | bf16 x bf16", "other") == pytest.approx(1.0)  # no kernel there: that of all
 
 
 def sent(device, link, byte_per_s, gpus=(2, 4, 8)):
