@@ -55,18 +55,18 @@ def columns(rows: pd.DataFrame) -> dict[str, Numbers]:
 def times_of(model: KernelModel, kind: str, rows: pd.DataFrame) -> Numbers:
     """Return the times (s) of timed rows by the coefficients of their own kernels.
 
-    A kernel that the fit never saw counts as the quickest with its formats on such chips, of any engine.
+    A kernel that the fit never saw counts as the one that a prediction would choose for its engine and formats.
     """
     places: dict[tuple[str, str, str], list[int]] = {}
     for place, label in enumerate(zip(rows.kernel, rows.chip_class, rows.link, strict=True)):
         places.setdefault(label, []).append(place)
     squares, found = matrix(TERMS[kind](columns(rows))) ** 2, np.empty(len(rows))
     for (kernel, chip_class, link), of_label in places.items():
-        kernels = [kernel]
+        squared = np.exp([model.logs(kind, kernel, chip_class, link)])
         if (KERNEL, kernel) not in model.effects[kind]:
-            kernels = model.timed_kernels(kind, kernel.rpartition(SPLIT)[2], chip_class) or kernels
-        logs = [model.logs(kind, each, chip_class, link) for each in kernels]
-        found[of_label] = np.sqrt((squares[of_label] @ np.exp(logs).T).min(axis=1))
+            engine, formats = kernel.partition(SPLIT)[0], kernel.rpartition(SPLIT)[2]
+            squared = model.candidates(kind, engine, formats, chip_class, link)
+        found[of_label] = np.sqrt((squares[of_label] @ squared.T).min(axis=1))
     return found
 
 

@@ -229,17 +229,18 @@ class KernelModel:
         return found
 
     def candidates(self, kind: str, engine: str, formats: str, chip_class: str, link: str = "") -> Numbers:
-        """Return the squared coefficients ``(kernels, terms)`` of the kernels that an engine chooses from."""
-        here = self.timed_kernels(kind, formats, chip_class)
-        kernels = here or self.timed_kernels(kind, formats)
-        own = [label for label in kernels if label.startswith(f"{engine}{SPLIT}")]
-        return np.exp([self.logs(kind, label, chip_class, link) for label in own or kernels or [""]])
+        """Return the squared coefficients ``(kernels, terms)`` of the kernels that an engine chooses from.
 
-    def timed_kernels(self, kind: str, formats: str, chip_class: str | None = None) -> list[str]:
-        """Return the labels of the kernels that were timed with some formats, on any chips or on a class of them."""
+        They are its own on such chips, else those of other engines there; on chips that nobody timed, the kind's.
+        """
         effects = self.effects[kind]
-        labels = [label for level, label in effects if level == KERNEL and label.rpartition(SPLIT)[2] == formats]
-        return [each for each in labels if chip_class is None or (CLASS, f"{chip_class}{SPLIT}{each}") in effects]
+        timed = {label for level, label in effects if level == CLASS}
+        kernels = [label for level, label in effects if level == KERNEL and label.rpartition(SPLIT)[2] == formats]
+        own = [label for label in kernels if label.startswith(f"{engine}{SPLIT}")]
+        for labels in (own, kernels):
+            if here := [label for label in labels if f"{chip_class}{SPLIT}{label}" in timed]:
+                return np.exp([self.logs(kind, label, chip_class, link) for label in here])
+        return np.exp([self.logs(kind, "", chip_class, link)])
 
     def logs(self, kind: str, kernel: str, chip_class: str, link: str = "") -> Numbers:
         """Return the logarithms of the squared coefficients ``(terms,)`` of a kernel on a class of chips."""
