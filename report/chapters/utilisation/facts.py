@@ -1,5 +1,6 @@
 """The numbers of the chapter on utilisation: the roofs, how much of them networks reach, and the causes of the gap."""
 
+from dataclasses import replace
 from functools import cache
 from math import inf
 from typing import Any
@@ -123,8 +124,8 @@ class UtilisationExample(Facts):
 
 
 class UtilisationReference(Facts):
-    most: Value  #: The largest share of the operating system, with its network.
-    faulted: Value  #: The memory that a call of that network faults in.
+    half: Value  #: The profiled networks with the operating system in more than half of their time, with their names.
+    faulted: Value  #: The memory that a call faults in, of the network with most of its time in the system.
     read: Value  #: Bandwidth of reading memory.
     copy: Value  #: Bandwidth of copying in memory, both directions counted.
     read_cache: Value  #: Bandwidth of the same read loop in the slowest cache.
@@ -359,7 +360,8 @@ def _reference(paper: Paper, machine: Machine | None) -> UtilisationReference:
     large = None if machine is None else batch_sizes(machine)[2]
     if machine is None or large is None or gap_terms(machine).empty or len(machine.levels) < 2:
         return missing(UtilisationReference)
-    most = highest(matching(gap_terms(machine), batch=large), "outside")
+    profiled = matching(gap_terms(machine), batch=large)
+    most, over = highest(profiled, "outside"), profiled[profiled.outside > 0.5]
     swept = sustained(machine.roof_measurements, STREAMS)
     largest = [highest(matching(swept, roof_kernel=kernel), "size") for kernel in ("stream_read", "stream_copy")]
     cached = machine.levels[-2].kernels["read"]
@@ -367,8 +369,8 @@ def _reference(paper: Paper, machine: Machine | None) -> UtilisationReference:
     streams = stream_rates(paper, machine, large)
     depthwise = matching(streams, group=DEPTHWISE).set_index("model").byte_per_s.rename(model_name)
     found = UtilisationReference(
-        most=Value(float(most.outside), "%", name=model_name(most.model)),
-        faulted=exact(float(most.page_faults) * PAGE_BYTE, "B"),
+        half=replace(count_of(len(over), "networks"), name=", ".join(sorted(map(model_name, over.model)))),
+        faulted=Value(float(most.page_faults) * PAGE_BYTE, "B", name=model_name(most.model)),
         read=read,
         copy=copy,
         read_cache=read_cache,
