@@ -256,9 +256,13 @@ def _errors(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     family = rows[(rows.left_out == "family") & (rows.models >= MANY)]
     newest = family.drop_duplicates(["device", "source", "precision", "options"], keep="last")
     family = newest.groupby("device").median_error.median()
-    device = rows[rows.left_out == "device"].groupby("device")
+    device, both = (
+        rows[rows.left_out == part].groupby("device").median_error.median() for part in ("device", "device and network")
+    )
     return {
         "prediction.family.least": Found(family.min()),
         "prediction.family.most": Found(family.max()),
-        "prediction.untimed.error": median_of(device.median_error.median()),
+        "prediction.untimed.error": median_of(device),
+        "prediction.untimed.both": median_of(both),
+        "prediction.untimed.far": Found(float((device > 0.2).sum())),
     }

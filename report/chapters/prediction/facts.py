@@ -1,5 +1,6 @@
 """The numbers of the chapter on prediction."""
 
+from dataclasses import replace
 from functools import cache
 from math import hypot
 
@@ -21,6 +22,7 @@ FIT = "python -m measure fit"
 PROMPT, ANSWER, AT_ONCE = 4096, 1024, 8  # tokens (as predict's own) and requests of a served model
 PRECISION, BATCH = "fp16", 64  # of the calls in the table and in the calculation
 EXAMPLE = "resnet50"  # the network of the calculation
+FAR = 0.2  # a median error that the text calls out
 TYPICAL = (EXAMPLE, "mobilenet_v2", "vit_b_16")  # convolutions, depthwise convolutions, attention
 
 COMMON = (
@@ -50,6 +52,8 @@ class Untimed(Facts):
     within: Value  #: The 90th percentile of errors on a typical GPU.
     covered: Value  #: Share of their times within the 90 % interval, the mean over the GPUs.
     covered_least: Value  #: The smallest such share on a GPU, with its name.
+    far: Value  #: GPUs left out whose median error is over a fifth, with their names.
+    both: Value  #: Typical error on such a GPU without the factors of its networks.
     one_time: Value  #: Typical error on such a GPU given the time of ResNet-50.
     gpus_five: Value  #: GPUs left out in turn that have the times of five networks.
     before_five: Value  #: Typical error on these GPUs without the five times.
@@ -170,12 +174,14 @@ def _untimed(paper: Paper) -> Untimed:
     def typical(frame: pd.DataFrame, column: str = "median_error") -> Value:
         return median_of(frame[column], "%", "GPUs")
 
+    far = sorted(rows.index[rows.median_error > FAR])
     pool = pool_of(GPU, PRECISION, INFERENCE)._asdict()
     aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, method=OURS, batches=ALL, **pool).median_error
     return Untimed(
         count_of(len(rows), "GPUs"), typical(rows), *extremes(rows.median_error, "%", fewest=2),
         typical(rows, "p90_error"),
         exact(rows.coverage.mean(), "%"), extremes(rows.coverage, "%", fewest=2)[0],
+        replace(count_of(len(far), "GPUs"), name=", ".join(far)), typical(of_gpus(paper, tables.BY_BOTH)),
         typical(with_one), count_of(len(with_five), "GPUs"), typical(rows.loc[with_five.index]), typical(with_five),
         median_of(with_one.median_error / rows.median_error, counted="GPUs"),
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)),
