@@ -1,5 +1,6 @@
 """Facts of several GPUs, from published collectives and tokens, the table of chips and the traces of ranks."""
 
+from math import ceil
 from pathlib import Path
 
 import pandas as pd
@@ -46,7 +47,7 @@ def data_parallel(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     numbers = {
         "ridge": peak / link, "both_ways": 2 * link, "tokens": round(tokens), "gpus": BATCH // tokens,
         "node_tokens": round(far), "node_gpus": BATCH // far, "own_tokens": round(far / GPUS),
-        "images": round(SENT_BYTE * row.parameter_count / link / image_s),
+        "images": ceil(SENT_BYTE * row.parameter_count / link / image_s),
     }  # fmt: skip
     return {f"data.{name}": Found(value) for name, value in numbers.items()}
 

@@ -1,5 +1,6 @@
 """The numbers of the chapter on several GPUs: what they add, what they exchange, and how long they wait."""
 
+from math import ceil
 from typing import Any
 
 from measure.domain.statistics import FEWEST_MODELS
@@ -68,7 +69,7 @@ class DataParallel(Facts):
     node_tokens: Value  #: Tokens of a GPU over that link.
     node_gpus: Value  #: GPUs for the batch over that link.
     own_tokens: Value  #: Tokens of a GPU if each GPU of a node has such a link.
-    images: Value  #: Images of ResNet-50 on a GPU at which both take the same time.
+    images: Value  #: The fewest images of ResNet-50 on each of many GPUs whose FLOP take as long as the exchange.
 
 
 class ServedGroups(Facts):
@@ -172,7 +173,7 @@ def _images(paper: Paper, peak: float, link: float) -> Value:
         return exact(None)
     row: Any = rows.iloc[0]
     sent_s = 2 * GRADIENT * row.parameter_count / link
-    return exact(round(sent_s * peak / (row.forward_flop + row.backward_flop)))
+    return exact(ceil(sent_s * peak / (row.forward_flop + row.backward_flop)))
 
 
 def _served(paper: Paper) -> ServedGroups:

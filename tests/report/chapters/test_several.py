@@ -61,7 +61,7 @@ def test_data_parallelism_by_hand():
     """
     expected = {
         "data.ridge": 3000.0, "data.tokens": 2000, "data.gpus": 2000, "data.node_tokens": 11200, "data.node_gpus": 357,
-        "data.own_tokens": 1400, "data.images": 8,
+        "data.own_tokens": 1400, "data.images": 9,
     }  # fmt: skip
     assert wrong("several", paper_of_links(), expected) == {}
 
