@@ -40,7 +40,7 @@ def device(name):
 
 
 def test_facts_by_hand():
-    """On Bead 2 and NVIDIA B2: 10 and 8 % for families left out, 20 and 30 for GPUs, 40 and 50 for GPUs and networks."""
+    """On Bead 2 and NVIDIA B2: 10 and 8 % for families left out, 20 and 30 for GPUs, 40 and 50 for both."""
     expected = {
         "family.gpus": 2, "family.least": 0.08, "family.least.name": "B2", "family.most": 0.1,
         "family.most.name": "Bead 2", "family.roofline": 3 * 0.08, "family.flop": 6 * 0.08,
