@@ -99,7 +99,7 @@ def published(rows: pd.DataFrame) -> dict[str, Found]:
 
     numbers: dict[str, Any] = {
         "equal.networks": len(alike), "equal.spread": alike.input_s.iloc[-1] / alike.input_s.iloc[0],
-        "advice.families": len(large), "advice.networks": rows.model.nunique(),
+        "advice.families": len(large), "advice.networks": rows.model.nunique(), "advice.timings": len(rows),
     }  # fmt: skip
     for name, row in (("fast", alike.iloc[0]), ("slow", alike.iloc[-1])):
         moved = row.layers_byte / row.batch

@@ -8,14 +8,15 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import starmap
-from math import nan
+from math import log, nan
+from statistics import stdev
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from measure.domain.cell import Cell
-from measure.domain.energy import estimate_energy, mean_time
+from measure.domain.energy import RoundEnergy, estimate_energy, mean_time
 from measure.domain.latency import CellSample, group_rounds, launch_bound
 from measure.domain.records import CELL
 from measure.domain.roofs import Roof, Roofline
@@ -27,7 +28,8 @@ from report.paper.roofs import TIMES, LastCache
 RoofOf = Callable[[str], Roofline | None]  # a machine's roof at a precision
 CELL_COLUMNS = list(CELL)
 INFERENCE_CELL = ["model", "batch", "precision"]  # the key of a machine's cells of inference in eager mode
-ENERGY = ["energy_j", "energy_low_j", "energy_high_j", "energy_s"]  # of one call: energy, its interval, its mean time
+ENERGY = ["energy_j", "energy_low_j", "energy_high_j", "energy_s", "energy_rounds", "energy_scatter"]
+"""Of one call: energy, its interval and mean time; the rounds with energy and their scatter."""
 SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]  # a ratio over eager mode and the ends of its interval
 STEP_CELL = [column for column in CELL if column != "phase"]  # a step and its stages are one cell of training
 TIME_RATIO = ["time_ratio", "time_ratio_low", "time_ratio_high"]
@@ -43,6 +45,7 @@ def merge_runs(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 
     ``flags`` are the cell's, joined by ``;``. Rules: ``measure.domain.latency.Rounds``. ``energy_s`` is the mean time
     of the calls behind the energy: the pauses of a busy host use energy, and the median leaves them out.
+    ``energy_scatter`` is the standard deviation of the logarithms of its rounds' energies.
     """
     flagged = runs.assign(flags=runs["flags"].astype(object).fillna(""))
     timed = samples[[*CellSample._fields]].itertuples(index=False, name=None)
@@ -51,12 +54,19 @@ def merge_runs(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     cells["rounds"] = [len(rounds.latencies) for rounds in found]
     energies = [estimate_energy(rounds.energies) for rounds in found]
     spent = [
-        (each.median, each.low, each.high, mean_time(rounds.energies)) if each else [None] * len(ENERGY)
+        (each.median, each.low, each.high, mean_time(rounds.energies), len(rounds.energies), _scatter(rounds.energies))
+        if each
+        else [None] * len(ENERGY)
         for each, rounds in zip(energies, found, strict=True)
     ]
     cells[ENERGY] = pd.DataFrame(spent, cells.index, ENERGY, dtype=float)
     cells["flags"] = pd.Series([";".join(sorted(rounds.flags)) for rounds in found], cells.index, dtype=object)
     return cells.reset_index(drop=True)
+
+
+def _scatter(rounds: Sequence[RoundEnergy]) -> float:
+    logarithms = [log(each.energy_j / each.calls) for each in rounds]
+    return stdev(logarithms) if len(logarithms) > 1 else nan
 
 
 def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names: Sequence[str]) -> pd.DataFrame:

@@ -266,6 +266,11 @@ tokens.parts.divided.left.above(0.5) and tokens.parts.divided.left_alone.below(t
 tokens.parts.divided.floor.number > tokens.parts.divided.bound.number
 tokens.parts.prompts.alone.number > tokens.parts.prompts.added.number > 0.8 * tokens.parts.prompts.alone.number
 tokens.parts.prompts.share.below(1) and tokens.parts.faster.number == 1
+energy.images.constant_single.above(0.5) and energy.images.constant_base.number > 0.5 > energy.images.constant.number
+energy.busy_draws_more and energy.fit_base.busy.above(energy.fit_base.constant.high)
+energy.is_short and energy.draws_too_much and energy.unread_is_least
+latency.advice.timings.number > latency.advice.networks.number and latency.flop_enough
+training.reference.forward_rate.below(training.reference.backward_rate.low)
 several.served.many.above(several.served.few.high) and several.served.prompts.above(several.served.answers.high)
 several.here.sent.number < 0.05 * several.here.step.number
 tokens.curve.throughput.number > tokens.curve.slower.number

@@ -17,6 +17,7 @@ from report.charts.axes import LinearAxis, LogAxis, by_color, by_shape
 from report.charts.labels import Box, along, text_size
 from report.paper import BASE_PRECISION, Paper, chips
 
+RATES = {"vector": BASE_PRECISION, "tensor": "16 bits"}
 LINES = {
     "Xeon": (
         "Intel Xeon E5-2697 v2", "Intel Xeon E5-2699 v4", "Intel Xeon Platinum 8280", "Intel Xeon Platinum 8380",
@@ -30,6 +31,9 @@ LINES = {
     "TPU": ("Google TPU v2", "Google TPU v3", "Google TPU v4", "Google TPU v5p", "Google TPU7x (Ironwood)"),
 }  # fmt: skip
 """Product lines: the largest chip of each generation, joined by a line."""
+
+COMPARED = {chips.KINDS[kind]: f"{chips.KINDS[kind]}, {RATES[unit]}" for kind, unit in UNITS.items()}
+"""The kinds in the legend with the rates at which they are compared."""
 
 MEASURED = "measured here"
 Row = dict[str, Any]
@@ -51,12 +55,17 @@ def _rows(found: pd.DataFrame) -> pd.DataFrame:
     })  # fmt: skip
 
 
+def _marked(found: pd.DataFrame) -> "pd.Series[str]":
+    """Return the short names, with a mark at rates of fp32: they compare with each other alone."""
+    return found.short + found.precision.map({BASE_PRECISION: "°"}).fillna("")
+
+
 @display.figure
 def roofs(paper: Paper) -> alt.ConcatChart:
     found = display.required(labelled(paper.chips))
     panels = dict.fromkeys(panel for panel in LABELLED if panel in set(found.panel))
     drawn: dict[str, list[Row]] = {
-        panel: _rows(part := found[found.panel == panel]).assign(short=part.short, own=False).to_dict("records")  # type: ignore[misc]
+        panel: _rows(part := found[found.panel == panel]).assign(short=_marked(part), own=False).to_dict("records")  # type: ignore[misc]
         for panel in panels
     }
     machine = paper.at_hand
@@ -143,6 +152,7 @@ def ridges(paper: Paper) -> alt.ConcatChart:
     """Draw peaks, bandwidths and ridge points over the years."""
     outside = paper.chips[~chips.on_chip(paper.chips)]
     rows = _rows(pd.concat([alike(outside, kind) for kind in UNITS]))
+    rows = rows.assign(kind=rows.kind.map(COMPARED))
     rows = rows.assign(tera=rows.peak / 1e12, giga=rows.bandwidth / 1e9)
     of_lines = pd.DataFrame((line, *pair) for line, members in LINES.items() for pair in enumerate(members))
     joined = of_lines.set_axis(["line", "place", "key"], axis=1).merge(rows, on="key")[[*rows, "line", "place"]]
@@ -163,11 +173,15 @@ def _over_years(rows: pd.DataFrame, joined: pd.DataFrame, field: str, title: str
     width = theme.plot_width(3, left=text_size("1000", theme.TICK_SIZE)[0] + 24)
     x = LinearAxis(low=low, high=high, pixels=width, title="year", format="d", ticks=4)
     y = LogAxis.around(rows[field], (0.06, 0.08), pixels=150, title=title, vertical=True)
-    places, color = (x("year"), y(field)), by_color("kind", theme.CHIP_COLORS)
+    colors, shapes = (
+        {COMPARED[kind]: look for kind, look in looks.items() if kind in COMPARED}
+        for looks in (theme.CHIP_COLORS, theme.CHIP_SHAPES)
+    )
+    places, color = (x("year"), y(field)), by_color("kind", colors)
     order = alt.Order("place:Q")  # two of one year have an order too
     lines = alt.Chart(joined).mark_line().encode(*places, color=color, detail=alt.Detail("line:N"), order=order)
     points = alt.Chart(rows).mark_point(size=22)
-    points = points.encode(*places, color=color, shape=by_shape("kind", theme.CHIP_SHAPES))
+    points = points.encode(*places, color=color, shape=by_shape("kind", shapes))
     taken = [box for _, line in joined.groupby("line") for box in covered(line, *places)]
     first = joined[joined.place == joined.groupby("line").place.transform("min")].set_index("key").line
     named = rows.assign(name=rows.key.map(first).fillna(""))

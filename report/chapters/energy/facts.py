@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 from measure.domain.energy import EnergyRoof
 from measure.domain.models import DECODE, STORY, parse_task
 from measure.domain.names import model_name
-from measure.domain.statistics import FEWEST_MODELS
+from measure.domain.statistics import CONFIDENCE, FEWEST_MODELS, critical
 from measure.domain.words import EAGER, INFERENCE, PEAK_KERNELS, STEP, STREAM_ARRAYS
 from report.facts import Facts, missing, sourced
 from report.options import gpu_command, measure_command
@@ -25,30 +25,50 @@ from report.stats.correlations import Numbers, interval, weights
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 WORK = ["flop", "byte", "time_s"]
-COLUMNS = ["model", "batch", "precision", "phase", "variant", "input_shape", *WORK, "energy_j"]
+COLUMNS = [
+    "model",
+    "batch",
+    "precision",
+    "phase",
+    "variant",
+    "input_shape",
+    *WORK,
+    "energy_j",
+    "energy_rounds",
+    "energy_scatter",
+]
+WHOLE_ROUNDS = "2026-11-29"  # rounds recorded earlier have the energy of a window of half a second
 
 
 class ImageJoules(Facts):
-    """Joules per image at one precision in eager mode, alone and in a batch."""
+    """Joules per image at one precision in eager mode, alone and in a batch. Intervals of extremes are by the scatter
+    of rounds, pooled over the cells of a batch size.
+    """
 
     precision: Name  #: The precision.
+    run: Value  #: Networks timed in the batch.
     networks: Value  #: Networks whose energy is known in the batch.
+    unread: Value  #: The least fitted energy of an image in the batch whose energy was not read, with its network.
     least: Value  #: The least energy of an image in the batch, with its network.
     most: Value  #: The greatest energy of an image in the batch, with its network.
+    drawn: Value  #: The greatest energy of a call in the batch over its time, with its network.
     batched_least: Value  #: The least ratio of an image's energy alone and in the batch, with its network.
     batched_most: Value  #: The greatest ratio of an image's energy alone and in the batch, with its network.
     constant_single: Value  #: Share of the constant power in the fitted energy of an image alone.
+    constant_base: Value  #: The same share at fp32.
     constant: Value  #: Share of the constant power in the fitted energy of an image in the batch.
+    constant_busy: Value  #: The same share by a fit to cells of several inputs.
 
 
 class Saved(Facts):
-    """Energy of an image before a change over its energy after it."""
+    """Energy of an image before a change over its energy after it. Intervals are by the scatter of rounds."""
 
     networks: Value  #: Networks whose energy in the batch is known at both precisions.
     lowered_least: Value  #: The least ratio of fp32 and the lower precision in the batch, with its network.
     lowered_most: Value  #: The greatest ratio of fp32 and the lower precision in the batch, with its network.
     single_networks: Value  #: Networks whose energy for an image alone is known at both precisions.
     single_more: Value  #: Networks whose image alone takes more energy at the lower precision than at fp32.
+    single_apart: Value  #: Those of them whose interval excludes equal energies.
     compiled: Value  #: The ratio of eager mode and compiled in the largest batch compiled, of the typical network.
 
 
@@ -68,7 +88,8 @@ class EnergyFit(Facts):
     cells: Value  #: Cells of inference and training behind the fit.
     flop: Value  #: Energy of a FLOP.
     byte: Value  #: Energy of a byte between layers, with everything that moves it.
-    constant: Value  #: The power that flows whatever runs.
+    constant: Value  #: Power for the duration of a call.
+    busy: Value  #: The same by a fit to cells of several inputs.
     low: Value  #: Measured over fitted energy: one cell in twenty is lower.
     high: Value  #: Measured over fitted energy: one cell in twenty is higher.
     unseen_low: Value  #: The lower end for networks that the fit left out.
@@ -107,6 +128,10 @@ class Energy(Facts):
     tokens: TokenJoules
     fitted: bool  #: The prices of FLOP, bytes and time were fitted
     flop_is_free: bool  #: At the lower precision, the interval of the price of a FLOP begins at 0
+    busy_draws_more: bool  #: At the lower precision, the fit to cells of several inputs has more constant power
+    unread_is_least: bool  #: By the fit, a network whose energy was not read takes less than each one read in the batch
+    draws_too_much: bool  #: Some energy in the batch over its time exceeds the power limit
+    is_short: bool  #: Energies were read over windows of half a second
     byte_exceeds: bool  #: At the price of bytes, a stream at full bandwidth would exceed the power limit
     single_lasts: bool  #: Each image alone that takes more energy at the lower precision also takes longer there
 
@@ -177,9 +202,10 @@ def solve(work: Numbers, weight: Numbers) -> Numbers:
 
 
 @cache
-def fitted(machine: Machine, precision: str) -> FittedEnergy | None:
-    """Fit the energy of the cells in eager mode at a precision; None below six networks."""
+def fitted(machine: Machine, precision: str, fewest: int = ALONE) -> FittedEnergy | None:
+    """Fit the energy of the cells in eager mode at a precision with so many inputs or more; None below six networks."""
     rows = matching(spent(machine), precision=precision, variant=EAGER)
+    rows = rows[rows.batch >= fewest]
     if rows.model.nunique() < FEWEST_MODELS:
         return None
     work = rows[WORK].to_numpy(float) / rows[["energy_j"]].to_numpy(float)
@@ -218,15 +244,20 @@ def of(paper: Paper) -> Energy:
     lower, printed = machine.lower_precision, datasheet(paper.chips, machine.environment.name).power_w
     limit_w = machine.environment.power_limit_w or printed.max()
     fit, fit_base = fit_of(machine, lower), fit_of(machine, BASE_PRECISION)
+    shown = _images(machine, lower)
     facts = Energy(
         Name(machine.name), exact(limit_w, "W"), exact(usual_batch(machine)), Name(BASE_PRECISION),
-        _images(machine, lower), _saved(machine), _puzzle(machine), fit, fit_base, _kernels(machine), _tokens(machine),
+        shown, _saved(machine), _puzzle(machine), fit, fit_base, _kernels(machine), _tokens(machine),
         fitted=not (fit.constant.is_missing and fit_base.constant.is_missing),
         flop_is_free=fit.flop.low == 0,
+        busy_draws_more=fit.busy.above(fit.constant.high or nan),
+        unread_is_least=(shown.unread.number or nan) < (shown.least.number or 0),
+        draws_too_much=bool((shown.drawn.number or 0) > limit_w),
+        is_short=bool((machine.cells.recorded_at.dropna() < WHOLE_ROUNDS).any()),
         byte_exceeds=bool((fit.at_bandwidth.low or 0) > limit_w),
         single_lasts=_single_lasts(machine),
     )  # fmt: skip
-    values = facts.images.least, facts.fit.cells, facts.fit_base.cells, facts.kernels.idle, facts.tokens.large
+    values = facts.images.networks, facts.fit.cells, facts.fit_base.cells, facts.kernels.idle, facts.tokens.large
     if all(value.is_missing for value in values):  # a name alone is no section
         facts = missing(Energy)
     return sourced(facts, Source(f"machines/{machine.folder}/samples.csv", "energy_j, eager", gpu_command()))
@@ -237,19 +268,71 @@ def _images(machine: Machine, precision: str) -> ImageJoules:
     single, large = images(machine, precision, ALONE), images(machine, precision, usual)
     if usual is None or large.empty:
         return missing(ImageJoules)
-    shares = [Value(None, "%")] * 2
-    if fit := fitted(machine, precision):
-        shares = [median_of(fit.parts(rows).time_s, "%") for rows in (single, large)]
-    ends = *_ends(_joules(large), "J"), *_ends(_joules(single) / _joules(large))
-    return ImageJoules(Name(precision), count_of(len(large), "networks"), *ends, *shares)
+    fit, busy = fitted(machine, precision), fitted(machine, precision, ALONE + 1)
+    fit_base, single_base = fitted(machine, BASE_PRECISION), images(machine, BASE_PRECISION, ALONE)
+    timed = matching(machine.cells, status="ok", precision=precision, batch=usual)
+    timed = timed[timed.input_shape.str.count("x") == 2]
+    unread = timed[timed.energy_j.isna()].set_index("model")
+    work = unread.forward_flop, unread.traffic_byte, unread.latency_s
+    estimates = fit.roof.energy_j(*work) / unread.batch if fit else unread.energy_j
+    drawn = (large.energy_j / large.time_s).set_axis(large.model)
+    joules = _joules(machine, large)
+    return ImageJoules(
+        Name(precision),
+        run=count_of(len(timed), "networks"),
+        networks=count_of(len(large) if len(large) > 1 else None, "networks"),
+        unread=extremes(estimates.rename(model_name), "J")[0],
+        least=joules.least("J"),
+        most=joules.most("J"),
+        drawn=extremes(drawn.rename(model_name), "W")[1],
+        batched_least=(_joules(machine, single) / joules).least(),
+        batched_most=(_joules(machine, single) / joules).most(),
+        constant_single=_constant(fit, single),
+        constant_base=_constant(fit_base, single_base),
+        constant=_constant(fit, large),
+        constant_busy=_constant(busy, large),
+    )
 
 
-def _joules(rows: pd.DataFrame) -> pd.Series:
-    return rows.set_index("model").input_j
+def _constant(fit: FittedEnergy | None, rows: pd.DataFrame) -> Value:
+    return median_of(fit.parts(rows).time_s, "%") if fit else Value(None, "%")
 
 
-def _ends(values: pd.Series, unit: str = "") -> tuple[Value, Value]:
-    return extremes(values.rename(model_name), unit, fewest=2)
+@dataclass(frozen=True)
+class Joules:
+    """Energies by model, or their ratios; ``half`` is half the 95 % interval of their logarithms, NaN if unknown."""
+
+    energies: pd.Series
+    half: pd.Series
+
+    def __truediv__(self, other: "Joules") -> "Joules":
+        quotients = (self.energies / other.energies).dropna()
+        squares = (self.half**2 + other.half**2).reindex(quotients.index)
+        return Joules(quotients, squares**0.5)
+
+    def value(self, model: Any, unit: str = "") -> Value:
+        """Return the energy of a model with its interval and the model's name."""
+        energy, factor = float(self.energies[model]), float(np.exp(self.half[model]))
+        low, high = (None, None) if np.isnan(factor) else (energy / factor, energy * factor)
+        return Value(energy, unit, low, high, counted="samples", name=model_name(model))
+
+    def least(self, unit: str = "") -> Value:
+        return self.value(self.energies.idxmin(), unit) if len(self.energies) > 1 else Value(None, unit)
+
+    def most(self, unit: str = "") -> Value:
+        return self.value(self.energies.idxmax(), unit) if len(self.energies) > 1 else Value(None, unit)
+
+
+def _joules(machine: Machine, rows: pd.DataFrame) -> Joules:
+    """Return the energies of cells of one batch size, with intervals by all cells of that size."""
+    rows = rows.set_index("model")
+    several = matching(spent(machine), batch=rows.batch.iloc[0] if len(rows) else None).dropna(subset="energy_scatter")
+    freedom = several.energy_rounds.sum() - len(several)
+    half = rows.energy_rounds * nan
+    if freedom >= FEWEST_MODELS:
+        scatter = np.sqrt((several.energy_scatter**2 * (several.energy_rounds - 1)).sum() / freedom)
+        half = critical(CONFIDENCE, int(freedom)) * scatter / np.sqrt(rows.energy_rounds)
+    return Joules(rows.input_j, half)
 
 
 def _saved(machine: Machine) -> Saved:
@@ -257,19 +340,21 @@ def _saved(machine: Machine) -> Saved:
     if usual is None:
         return missing(Saved)
     single, batched = (
-        _joules(images(machine, BASE_PRECISION, batch)) / _joules(images(machine, lower, batch))
+        _joules(machine, images(machine, BASE_PRECISION, batch)) / _joules(machine, images(machine, lower, batch))
         for batch in (ALONE, usual)
     )
     compiled = images(machine, lower, variant="compile")
     compiled = matching(compiled, batch=compiled.batch.max())
-    fused = median_of(_joules(images(machine, lower, compiled.batch.max())) / _joules(compiled))
+    eager = images(machine, lower, compiled.batch.max()).set_index("model").input_j
+    fused = median_of(eager / compiled.set_index("model").input_j)
     command = measure_command("--device cuda --sections inference --variants eager compile")
     source = Source(f"machines/{machine.folder}/samples.csv", "energy_j, compile over eager", command)
-    known = single.count() or None
-    more = None if known is None else (single < 1).sum()
+    known = len(single.energies) or None
+    more = None if known is None else (single.energies < 1).sum()
+    apart = None if single.half.isna().all() else (single.energies * np.exp(single.half) < 1).sum()
     return Saved(
-        count_of(batched.count(), "networks"), *_ends(batched), count_of(known, "networks"),
-        count_of(more, "networks"), replace(fused, source=source),
+        count_of(len(batched.energies), "networks"), batched.least(), batched.most(), count_of(known, "networks"),
+        count_of(more, "networks"), count_of(apart, "networks"), replace(fused, source=source),
     )  # fmt: skip
 
 
@@ -288,20 +373,22 @@ def _puzzle(machine: Machine) -> JoulePuzzle:
     if usual is None or not set(STORY) <= set(rows.index):
         return missing(JoulePuzzle)
     light, heavy = (rows.loc[model] for model in STORY)
+    joules = _joules(machine, rows.reset_index())
     return JoulePuzzle(
-        Name(model_name(STORY[0])), Name(model_name(STORY[1])), exact(light.input_j, "J"), exact(heavy.input_j, "J"),
-        exact(light.flop / heavy.flop, "%"),
+        Name(model_name(STORY[0])), Name(model_name(STORY[1])),
+        joules.value(STORY[0], "J"), joules.value(STORY[1], "J"), exact(light.flop / heavy.flop, "%"),
     )  # fmt: skip
 
 
 def fit_of(machine: Machine, precision: str) -> EnergyFit:
-    fit, roof = fitted(machine, precision), machine.roof(precision)
+    fit, busy, roof = fitted(machine, precision), fitted(machine, precision, ALONE + 1), machine.roof(precision)
     if fit is None:
         return missing(EnergyFit)
-    networks, of_draws = fit.rows.model.nunique(), fit.draws.T
+    of_draws = fit.draws.T
     bandwidth = roof.bandwidth_byte_per_s if roof else nan
 
-    def value(number: float | None, draws: Numbers, unit: str) -> Value:
+    def value(number: float | None, draws: Numbers, unit: str, fit: FittedEnergy = fit) -> Value:
+        networks = fit.rows.model.nunique()
         least, most = interval(draws, networks)
         return Value(number, unit, least, most, networks)
 
@@ -313,7 +400,9 @@ def fit_of(machine: Machine, precision: str) -> EnergyFit:
     )
     return EnergyFit(
         count_of(len(fit.rows), "cells"), value(flop, of_draws[0], "J/FLOP"), value(byte, of_draws[1], "J/B"),
-        value(constant, of_draws[2], "W"), low, high, unseen_low, unseen_high,
+        value(constant, of_draws[2], "W"),
+        value(busy.roof.constant_w, busy.draws.T[2], "W", busy) if busy else Value(None, "W"),
+        low, high, unseen_low, unseen_high,
         value(constant + byte * bandwidth, of_draws[2] + of_draws[1] * bandwidth, "W"),
     )  # fmt: skip
 

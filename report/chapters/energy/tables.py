@@ -18,11 +18,12 @@ def prices(paper: Paper) -> str:
         for precision in (BASE_PRECISION, machine.lower_precision):
             fit = energy.fit_of(machine, precision)
             if fit.cells.number:
-                costs = [_price(value) for value in (fit.flop, fit.byte, fit.constant)]
+                costs = [_price(value) for value in (fit.flop, fit.byte, fit.constant, fit.busy)]
                 ends = (fit.low, fit.high), (fit.unseen_low, fit.unseen_high)
                 ratios = [f"{low.number:.2f}–{high.number:.2f}" for low, high in ends]
                 rows.append([escape(machine.name), precision, fit.cells, *costs, *ratios])
-    header = "GPU | Precision | Cells > | FLOP > | Byte > | Constant power > | Measured ÷ fitted > | Unseen >"
+    prices = "FLOP > | Byte > | Constant power > | Without single inputs >"
+    header = f"GPU | Precision | Cells > | {prices} | Measured ÷ fitted > | Unseen >"
     return markdown_table(header, display.required(rows, gpu_command()))
 
 

@@ -172,9 +172,10 @@ class LatencyAdvice(Facts):
     family_flop: Value  #: Median Spearman's rho of FLOP and time within a family.
     family_bytes: Value  #: Median Spearman's rho of the layers' bytes and time within a family.
     networks: Value  #: All networks timed.
-    flop: Value  #: Spearman's rho of FLOP and time over all networks.
-    bytes: Value  #: Spearman's rho of the layers' bytes and time over all networks.
-    bound: Value  #: Spearman's rho of the layer-by-layer bound and time over all networks.
+    timings: Value  #: Their timings: some have several sizes of input.
+    flop: Value  #: Spearman's rho of FLOP and time over all timings.
+    bytes: Value  #: Spearman's rho of the layers' bytes and time over all timings.
+    bound: Value  #: Spearman's rho of the layer-by-layer bound and time over all timings.
 
 
 class Deadline(Facts):
@@ -422,7 +423,7 @@ def _advice(timed: Timed) -> LatencyAdvice:
     )
     return LatencyAdvice(
         count_of(len(large), "families"), within("flop"), within("traffic_byte"),
-        count_of(rows.model.nunique(), "networks"), flop, traffic, bound,
+        count_of(rows.model.nunique(), "networks"), count_of(len(rows), "timings"), flop, traffic, bound,
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def subject(paper: Paper, fewest: int = FEWEST_MODELS, is_profiled: bool = False
 
 EVERYWHERE = [
     "folder", "device", "precision", "batch", "model", "time_ratio", "time_ratio_low", "time_ratio_high", "flop_ratio",
-    "over",
+    "over", "rounds",
 ]  # fmt: skip
 COLUMN = ["device", "precision", "batch"]
 

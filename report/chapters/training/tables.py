@@ -27,14 +27,17 @@ def ratios(paper: Paper) -> str:
     flop = rows.drop_duplicates("model").set_index("model").flop_ratio.astype(float)
     common = flop[list(dict.fromkeys(shared.model))]
     typical = common.median()
-    lines = [["*FLOP*", NONE, NONE, *map(exact, flop[columns]), exact(typical), _range(common), exact(1 + typical)]]
+    lines = [
+        ["*FLOP*", NONE, NONE, NONE, *map(exact, flop[columns]), exact(typical), _range(common), exact(1 + typical)]
+    ]
     for (device, precision, batch), own in rows.groupby(costs.COLUMN, sort=False):
         both = shared[(shared[costs.COLUMN] == [device, precision, batch]).all(axis=1)]
         cells = (_ratio(own.set_index("model"), model) for model in columns)
         ends = (exact(both.time_ratio.median()), _range(both.time_ratio), exact(both.over.median()))
-        lines.append([escape(str(device)), precision, batch, *cells, *ends])
+        rounds = "–".join(dict.fromkeys(f"{end:.0f}" for end in (own.rounds.min(), own.rounds.max())))
+        lines.append([escape(str(device)), precision, batch, rounds, *cells, *ends])
     header = " | ".join(f"{escape(model_name(model))} >" for model in columns)
-    return markdown_table(f"Device | Precision | Batch > | {header} | Median > | Range > | Step >", lines)
+    return markdown_table(f"Device | Precision | Batch > | Rounds > | {header} | Median > | Range > | Step >", lines)
 
 
 def _range(ratios: pd.Series) -> str:

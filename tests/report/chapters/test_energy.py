@@ -33,10 +33,11 @@ def gpu(noise: float = 0.0, seed: int = 1) -> Machine:
     for number, model in enumerate(NETWORKS):
         for precision in PRICES:
             about = {"model": model, "precision": precision, "variant": "eager", "input_shape": "3x8x8"}
-            about |= {"status": "ok", "flags": ""}
+            about |= {"status": "ok", "flags": "", "energy_rounds": 2, "energy_scatter": 0.1}
+            about |= {"recorded_at": "2026-12-01T00:00:00+00:00"}
             for batch in (1, 8):
                 flop, byte, time_s = work(number, batch)
-                spent = {"batch": batch, "phase": "inference", "energy_s": time_s}
+                spent = {"batch": batch, "phase": "inference", "energy_s": time_s, "latency_s": time_s}
                 counts = {"forward_flop": flop, "traffic_byte": byte}
                 energy_j = cost(precision, flop, byte, time_s) * np.exp(draw.normal(0, noise))
                 cells.append(about | spent | counts | {"energy_j": energy_j})
@@ -103,6 +104,50 @@ def test_the_joules_of_images_by_hand():
     # ResNet-18, of eight: 16 GFLOP 16 mJ, 320 MB 64 mJ, 2.6 ms 260 mJ
     assert (found.puzzle.light_j.number, found.puzzle.heavy_j.number) == pytest.approx((0.0255, 0.34 / 8))
     assert found.puzzle.flop.number == pytest.approx(0.5)
+
+
+def test_intervals_are_by_the_scatter_of_all_rounds_of_a_batch():
+    """Each of 16 cells of eight images has two rounds that scatter by 0.1: Student's 2.1199 of 16 degrees."""
+    found = energy.of(paper(gpu()))
+    factor = np.exp(2.1199 * 0.1 / np.sqrt(2))
+    least, lowered = found.images.least, found.saved.lowered_most
+    assert (least.low, least.high) == pytest.approx((least.number / factor, least.number * factor), rel=1e-4)
+    assert lowered.high / lowered.number == pytest.approx(factor ** np.sqrt(2), rel=1e-4)
+
+
+def test_a_busy_card_may_draw_another_constant():
+    machine = gpu()
+    for precision in PRICES:
+        fit = energy.fit_of(machine, precision)
+        assert fit.busy.number == pytest.approx(PRICES[precision][2])
+    single = machine.cells.batch == 1
+    energy_j = machine.cells.energy_j.where(~single, machine.cells.energy_j - 40 * machine.cells.energy_s)
+    found = energy.of(paper(replace(machine, cells=machine.cells.assign(energy_j=energy_j))))
+    assert found.busy_draws_more
+    assert found.fit.constant.number < 65 < found.fit.busy.number  # 60 W alone, 100 W in a batch
+    shares = [100 * work(k, 8)[2] / cost("bf16", *work(k, 8)) for k in range(8)]
+    assert found.images.constant_busy.number == pytest.approx(np.median(shares))
+    assert not energy.of(paper(machine)).busy_draws_more
+
+
+def test_a_network_without_energy_is_counted_and_estimated():
+    machine = gpu()
+    is_light = (machine.cells.model == "mobilenet_v2") & (machine.cells.batch == 8)
+    cells = machine.cells.assign(energy_j=machine.cells.energy_j.where(~is_light))
+    found = energy.of(paper(replace(machine, cells=cells)))
+    assert (found.images.run.number, found.images.networks.number, found.unread_is_least) == (8, 7, True)
+    assert (found.images.unread.name, found.images.unread.number) == ("MobileNet-v2", pytest.approx(0.204 / 8))
+
+
+def test_short_windows_and_power_above_the_limit_are_told():
+    machine = gpu()
+    whole = energy.of(paper(machine))
+    assert (whole.is_short, whole.draws_too_much) == (False, False)
+    short = machine.cells.assign(recorded_at="2026-11-28T23:59:59+00:00", energy_j=machine.cells.energy_j * 100)
+    found = energy.of(paper(replace(machine, cells=short)))
+    assert (found.is_short, found.draws_too_much) == (True, True)
+    watts = [cost("bf16", *work(k, 8)) / work(k, 8)[2] for k in range(8)]
+    assert found.images.drawn.number == pytest.approx(100 * max(watts))
 
 
 def test_compiled_networks_and_tokens():

@@ -188,8 +188,8 @@ def test_the_table_of_ratios_has_a_row_for_each_device_and_precision():
     # The four are the story's, one of the others', and the first of the rest
     rows = cells_of(tables.ratios.__wrapped__(world()))
     assert set(rows) == {"*FLOP*", "Example CPU, Example core, 2 cores", "Bead 2"}
-    assert rows["*FLOP*"][2:5] == ["1.90", "1.90", "1.90"]
-    assert rows["Bead 2"][:2] == ["fp32", "8"]
+    assert rows["*FLOP*"][3:6] == ["1.90", "1.90", "1.90"]
+    assert rows["Bead 2"][:3] == ["fp32", "8", "3"]
     # Both have seven networks: the six and lean; the ratios of the six on the example CPU are 1.8 + k / 10
     assert rows["Example CPU, Example core, 2 cores"][-3:] == ["2.10", "1.8–2.4", "3.11"]
     assert rows["Bead 2"][-3:] == ["2.00", "1.7–2.3", "3.38"]
