@@ -16,6 +16,7 @@ def test_facts_by_hand():
         # Least shares of other bytes: oak0 to oak7. The others: 0.5, 0.8, ten times 1.5, seven times 1.6, four times 2
         "fused.least": 2, "fused.rest": 1.5,
         "together.both": 2.4,  # 12 of 3.6 and 12 of 1.2
+        "together.compiled_next": 1.2,  # 3.6 over 3 for oaks, 1.2 over 1 for elms
         # Compiled on Bead 2 over eager on Cog 3: 2/3 for oaks, 1.5 for ten elms, 0.5 and 0.8, 1.6/2 for the others
         "together.over_next": 0.8,
         # Datasheets: 989.4 and 1307.4 TFLOP/s at bf16, 3.35 and 5.3 TB/s
