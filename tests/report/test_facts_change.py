@@ -43,7 +43,7 @@ PAIRED = (
     "cause.host.lowered.", "cause.interventions.", "energy.", "cause.graph.",
     "training.pair.", "training.idle.", "training.batches.", "training.embeddings.",
     "utilisation.gpu_lower.", "utilisation.gpu_gain.", "utilisation.kernels_lower.", "puzzle.gpu.", "tokens.here.",
-    "several.", "prediction.served.",
+    "several.", "prediction.served.", "cause.traces.images.batch", "cause.traces.images.torch_",
 )  # fmt: skip
 """Of two GPUs, precisions, batches, compiled networks, graphs, joules, decode, ranks, servers: not in the world."""
 

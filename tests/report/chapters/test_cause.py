@@ -34,6 +34,17 @@ def test_facts_by_hand():
     assert wrong("cause", world(), expected) == {}
 
 
+def test_a_trace_of_images_tells_its_batch_and_release():
+    def recorded(trace):
+        row = replace(trace.operators[0], layer_kind="convolution", shape="4x3x224x224 768x3x16x16")
+        return trace._replace(
+            devices=[replace(trace.devices[0], torch="2.7.0+git1")], operators=[row, *trace.operators]
+        )
+
+    found = traced.of(replace(world(), traces=tuple(map(recorded, world().traces)))).images
+    assert (found.batch.number, found.torch_first.text, found.torch_second.text) == (4, "2.7.0", "2.7.0")
+
+
 def test_figures_show_networks_of_any_name():
     both = [trace for trace in world().traces if trace.devices[0].network == traced.VIDEO]
     names = [*(f"net {number}" for number in range(9)), "<b>", "bf16", "MobileNet-v2", "linear"]
