@@ -71,6 +71,7 @@ class Timed:
             peak_share=flop / rows.latency_s / rows.peak,
         )  # fmt: skip
         self.eager, self.compiled = self._newest(""), self._newest(COMPILED)
+        self.channels_last = self._newest("", "channels_last")
         kind = self.chips.drop_duplicates("chip").set_index("chip").chip_kind
         eager = self.eager[self.eager.device.map(kind) != "cpu"]
         groups = [group for _, group in eager.groupby(["device", "computed"])]
@@ -92,9 +93,9 @@ class Timed:
             work_flop=work, moved_byte=moved, least_s=np.maximum(work / found.peak, moved / found.bandwidth)
         )
 
-    def _newest(self, compiler: str) -> pd.DataFrame:
-        """Return contiguous timings in each source's newest software on a device."""
-        rows = self.rows[(self.rows.compiler == compiler) & (self.rows.layout == "contiguous")]
+    def _newest(self, compiler: str, layout: str = "contiguous") -> pd.DataFrame:
+        """Return timings in each source's newest software on a device."""
+        rows = self.rows[(self.rows.compiler == compiler) & (self.rows.layout == layout)]
         numbers = rows.torch.map(version)
         last = numbers.groupby([rows.device, rows.source, rows.computed]).transform("max")
         return rows[numbers == last].drop_duplicates(["device", "computed", *NETWORK])
@@ -107,7 +108,7 @@ def paired(base: pd.DataFrame, other: pd.DataFrame, *but: str) -> pd.DataFrame:
     return base.merge(other, on=alike, suffixes=("", "_other"))
 
 
-def gains(pairs: pd.DataFrame, column: str = "latency_s") -> pd.Series:
+def gains(pairs: pd.DataFrame, column: str = "input_s") -> pd.Series:
     return (pairs[column] / pairs[f"{column}_other"]).groupby(pairs.model).median()
 
 
@@ -119,8 +120,8 @@ def facts(data: Path) -> dict[str, Found]:
     """Return the facts of this module by key."""
     timed = Timed(data)
     return {
-        **_shares(timed), **latencies.published(timed.best), **_changes(timed), **_puzzle(timed), **_training(timed),
-        **_errors(data, timed.chips),
+        **_shares(timed), **_layouts(timed), **latencies.published(timed.best), **_changes(timed), **_puzzle(timed),
+        **_training(timed), **_errors(data, timed.chips),
     }  # fmt: skip
 
 
@@ -141,6 +142,22 @@ def _shares(timed: Timed) -> dict[str, Found]:
         "bound.shares.left": typical(best.latency_s / best.layers_s, models),
         "bound.shares.compiled": typical(compiled.layers_s / compiled.latency_s, compiled.model),
     }
+
+
+def _layouts(timed: Timed) -> dict[str, Found]:
+    """Return the highest share with channels last, and its gain per image in networks of convolutions, by GPU."""
+    other = timed.channels_last
+    shares = [typical(rows.layers_s / rows.latency_s, rows.model) for _, rows in other.groupby(["device", "computed"])]
+    flop = timed.kinds.pivot_table("flop", NETWORK, "layer_kind", "sum", 0)
+    share = (flop["convolution"] + flop["depthwise convolution"]) / flop.sum(axis=1)
+    base = timed.rows[(timed.rows.compiler == "") & (timed.rows.layout == "contiguous")]
+    pairs = paired(base, other, "layout", "batch").merge(share.rename("share").reset_index(), on=NETWORK)
+    gained = [gains(rows) for _, rows in pairs[pairs.share > 0.9].groupby("device")]
+    most, second = sorted(gained, key=len, reverse=True)[:2]
+    return {
+        "bound.everywhere.channels_last": max(shares, key=lambda found: found.number),
+        "remedies.layout": median_of(most), "remedies.layout_other": median_of(second),
+    }  # fmt: skip
 
 
 def _steps(timed: Timed) -> list[pd.DataFrame]:
@@ -187,6 +204,9 @@ def _changes(timed: Timed) -> dict[str, Found]:
         "cause.fused.rest": median_of(gained[rest > rest.quantile(0.25)]),
         "cause.together.both": median_of(gains(paired(timed.best, there, "device", "compiler"))),
         "cause.together.over_next": median_of(gains(over)),
+        "cause.together.compiled_next": median_of(
+            gains(paired(timed.eager[timed.eager.device == newer], there, "compiler"))
+        ),
     }
 
 

@@ -178,13 +178,12 @@ def _own(data: Path) -> dict[str, Found]:
         )
         ran = cells.groupby("batch").model.nunique()
         cells = at(cells, batch=ran[2 * ran >= ran.max()].index.max())
-        shares = {key: median_of(of.bound_s / of.number) for key, of in cells.groupby("precision")}
-        found.append((name, bandwidth, shares))
-    found.sort(key=lambda each: each[1])
-    return {
-        f"bound.own_{place}.{key}": shares[precision]
-        for place, (_, _, shares) in zip(("first", "second"), found, strict=False)
-        for key, precision in (("base", FULL), ("lower", LOWER))
+        found.append((bandwidth, (cells.bound_s / cells.number).groupby([cells.precision, cells.model]).sum()))
+    (_, slow), (_, fast) = sorted(found, key=lambda each: each[0])
+    precisions = {"base": FULL, "lower": LOWER}
+    shares = {f"bound.own_first.{key}": median_of(slow[each]) for key, each in precisions.items()}
+    return shares | {
+        f"bound.own_step.{key}": median_of((fast / slow)[each].dropna()) for key, each in precisions.items()
     }
 
 
@@ -268,6 +267,7 @@ def _remedies(machine: Machine) -> dict[str, Found]:
         "utilisation.batching.eager": median_of(batching["eager"]),
         "utilisation.batching.kept": median_of(batching["kept"]),
         "utilisation.gains.kept": median_of(keeping.speed_up),
+        "utilisation.gains.kept_high": median_of(both.speed_up[at_large & (both[SYSTEM] > 0.2)]),
         "utilisation.gains.excess": median_of((both.speed_up / expected)[at_large]),
         "utilisation.gains.agreement": rank_correlation(both[SYSTEM], both.speed_up, both.model),
         "utilisation.gains.first": median_of(at(ups, batch=1).speed_up),

@@ -20,6 +20,7 @@ from measure.domain.chips import datasheet_roof, fold_name, reachable_peak, rows
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.schema import file_of
+from measure.domain.trace_records import CONVOLUTIONS
 from measure.domain.words import INFERENCE, STEP, least_byte
 from measure.predicting.records import COMPILED
 from measure.published import records
@@ -41,6 +42,8 @@ FEWEST, LIBRARY = 20, 900
 """The fewest networks of a comparison, and of a device timed with a whole library."""
 
 ALIKE_FLOP = (7.5e9, 9.5e9)  # FLOP per input: networks in this range, around ResNet-50, count as alike
+
+CONVOLUTIONAL = 0.9  # a network with more than this share of its FLOP in convolutions
 
 ROUNDING = 5_000  # parameters: timm prints millions with two decimals
 
@@ -198,10 +201,9 @@ def timed(published: Published) -> pd.DataFrame:
 
 
 @cache
-def newest(published: Published, compiler: str = "") -> pd.DataFrame:
+def newest(published: Published, compiler: str = "", layout: str = "contiguous") -> pd.DataFrame:
     """Keep each source's timings in its newest software, in eager mode or with a compiler."""
-    rows = timed(published)
-    rows = rows[(rows.compiler == compiler) & (rows.layout == "contiguous")]
+    rows = matching(timed(published), compiler=compiler, layout=layout)
     alike = ["device", "source", "computed"]
     newer = rows.assign(version=rows.torch.map(version)).sort_values("version", kind="stable")
     last = newer.drop_duplicates(alike, keep="last")[[*alike, "torch"]]
@@ -259,12 +261,12 @@ def paired(base: pd.DataFrame, other: pd.DataFrame, but: Sequence[str] = ()) -> 
     return base.merge(other, on=alike, suffixes=("", "_other"))
 
 
-def gains(pairs: pd.DataFrame, column: str = "latency_s") -> pd.Series:
-    """Return each network's speed-up in the other timings of ``paired``, measured or as a bound predicts."""
+def gains(pairs: pd.DataFrame, column: str = "input_s") -> pd.Series:
+    """Return each network's speed-up in the other timings of ``paired``, of an input or as a bound predicts."""
     return of_networks(pairs[column] / pairs[f"{column}_other"], pairs.model)
 
 
-def gain(pairs: pd.DataFrame | None, column: str = "latency_s") -> Value:
+def gain(pairs: pd.DataFrame | None, column: str = "input_s") -> Value:
     return Value(None) if pairs is None else median_of(gains(pairs, column))
 
 
@@ -316,14 +318,21 @@ def steps(published: Published) -> list[pd.DataFrame]:
 @cache
 def compiled(published: Published) -> list[pd.DataFrame]:
     """Return pairs of eager and compiled timings: a frame per device, most networks first."""
-    return _changed(newest(published), newest(published, COMPILED), "compiler")
+    return _changed(newest(published), newest(published, COMPILED), ("compiler",))
 
 
 @cache
 def channels_last(published: Published) -> list[pd.DataFrame]:
-    """Return pairs of contiguous and channels-last timings likewise."""
-    rows = matching(timed(published), compiler="")
-    return _changed(rows[rows.layout == "contiguous"], rows[rows.layout == "channels_last"], "layout")
+    """Return pairs of contiguous and channels-last timings likewise, of one release but maybe of two batch sizes.
+
+    Only convolutional networks: more than ``CONVOLUTIONAL`` of their FLOP are in convolutions.
+    """
+    kinds = matching(published.kinds, stage=INFERENCE)
+    within = kinds.flop.where(kinds.layer_kind.isin(CONVOLUTIONS), 0).groupby([kinds[each] for each in NETWORK]).sum()
+    shares = within / kinds.groupby(list(NETWORK)).flop.sum()
+    rows = matching(timed(published), compiler="", layout="contiguous")
+    rows = rows.merge(shares[shares > CONVOLUTIONAL].rename("in_convolutions").reset_index(), on=list(NETWORK))
+    return _changed(rows, newest(published, layout="channels_last"), ("layout", "batch"))
 
 
 def of_best(found: list[pd.DataFrame], best: BestTimed | None) -> pd.DataFrame | None:
@@ -331,8 +340,8 @@ def of_best(found: list[pd.DataFrame], best: BestTimed | None) -> pd.DataFrame |
     return next((pairs for pairs in found if best and pairs.device.iloc[0] == best.device), None)
 
 
-def _changed(base: pd.DataFrame, other: pd.DataFrame, but: str) -> list[pd.DataFrame]:
-    found = [pairs for _, pairs in paired(base, other, (but,)).groupby("device") if pairs.model.nunique() >= FEWEST]
+def _changed(base: pd.DataFrame, other: pd.DataFrame, but: Sequence[str]) -> list[pd.DataFrame]:
+    found = [pairs for _, pairs in paired(base, other, but).groupby("device") if pairs.model.nunique() >= FEWEST]
     return sorted(found, key=lambda pairs: -pairs.model.nunique())
 
 

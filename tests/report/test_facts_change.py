@@ -38,12 +38,12 @@ COUNTED = {
 """Work and bytes that follow from the shapes of models and kernels alone."""
 
 PAIRED = (
-    "cause.memory.", "bound.own_first.", "bound.own_second.",
-    "cause.host.base.", "cause.host.launched.", "cause.host.compiled.",
+    "cause.memory.", "bound.own_first.", "bound.own_step.",
+    "cause.host.base.", "cause.host.other.", "cause.host.launched.", "cause.host.compiled.",
     "cause.host.lowered.", "cause.interventions.", "energy.", "cause.graph.",
     "training.pair.", "training.idle.", "training.batches.", "training.embeddings.",
     "utilisation.gpu_lower.", "utilisation.gpu_gain.", "utilisation.kernels_lower.", "puzzle.gpu.", "tokens.here.",
-    "several.", "prediction.served.",
+    "several.", "prediction.served.", "cause.traces.images.batch", "cause.traces.images.torch_",
 )  # fmt: skip
 """Of two GPUs, precisions, batches, compiled networks, graphs, joules, decode, ranks, servers: not in the world."""
 

@@ -229,8 +229,8 @@ bound.second.bandwidth.number > bound.second.peak.number
 bound.second.layers.above(bound.second.speed.high)
 bound.second.newer_share.below(bound.second.older_share.low)
 bound.own_first.lower.below(bound.own_first.base.low)
-bound.own_first.base.number > bound.own_second.base.number
-bound.own_first.lower.number > bound.own_second.lower.number
+bound.own_step.base.below(1) and bound.own_step.lower.below(1)
+bound.everywhere.channels_last.above(bound.everywhere.most.high)
 cause.compiled.speed.above(bound.second.speed.high)
 cause.together.over_next.above(1)
 cause.fused.rest.above(cause.fused.least.high)
@@ -239,8 +239,17 @@ cause.traces.video.softmax_roof.number < 0.5
 cause.traces.images.step.number < 1 < cause.traces.images.kernels.number
 cause.memory.fits.memory.number > 1 > cause.memory.larger.memory.number > 0.8 > cause.memory.depthwise.memory.number
 cause.memory.larger.gain.number > 1.35 > 1.2 > cause.memory.fits.gain.number > 1.05 > cause.memory.depthwise.gain.number
-cause.interventions.linear.number > cause.interventions.convolution.number > 2.5 > cause.interventions.activation.number
+cause.interventions.linear_most.number > cause.interventions.convolution_most.number
+min(cause.interventions.linear_least.number, cause.interventions.convolution_least.number) > 2.5
 cause.interventions.depthwise.number < 1.1 and cause.interventions.normalisation.number < 1.1
+cause.interventions.normalisation_most.number < cause.interventions.activation.number < 2.5
+cause.memory.depthwise_most.number < 0.5 + 0.5 * cause.memory.bandwidth.number
+cause.together.compiled_next.above(cause.compiled.speed.high)
+cause.host.base.slower.number > 0.5 * cause.host.base.networks.number
+cause.host.other.slowed.side("faster", "either", "slower") == "either"
+cause.host.single.per_call.low < cause.host.base.per_call.high
+remedies.layout.above(1) and remedies.layout_other.above(1)
+utilisation.gains.kept_high.number > utilisation.gains.kept.number
 bound.shares.fastest.number < 1.5
 latency.advice.family_bytes.above(latency.advice.family_flop.high)
 latency.advice.bound.above(latency.advice.flop.high)

@@ -1,5 +1,6 @@
 """The numbers of the chapter on the bound: its share of the time on every GPU, and its promise of another card."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import permutations
 from typing import Any
@@ -56,6 +57,7 @@ class Everywhere(Facts):
     large_least: Value  #: The lowest median share in large batches, with its chip, precision and batch size.
     large_most: Value  #: The highest median share in large batches, with its chip, precision and batch size.
     processor: Value  #: The median share on a processor under its measured roof, with its name.
+    channels_last: Value  #: The highest median share of published timings with channels last, named likewise.
 
 
 class OwnGpu(Facts):
@@ -65,6 +67,15 @@ class OwnGpu(Facts):
     precision: Name  #: The lower precision.
     base: Value  #: Least time layer by layer over the measured time, at fp32.
     lower: Value  #: Least time layer by layer over the measured time, at the lower precision.
+
+
+class OwnStep(Facts):
+    """From that GPU to one with the same peak and faster memory, for networks that this program timed on both."""
+
+    newer: Name  #: The GPU with the faster memory.
+    networks: Value  #: Networks timed on both at fp32.
+    base: Value  #: The share on the newer GPU over the share on the other, at fp32.
+    lower: Value  #: The share on the newer GPU over the share on the other, at the lower precision.
 
 
 class GpuPair(Facts):
@@ -113,7 +124,7 @@ class Bound(Facts):
     shares: GpuShares
     everywhere: Everywhere
     own_first: OwnGpu
-    own_second: OwnGpu  # with the same peak and faster memory
+    own_step: OwnStep
     first: GpuPair
     second: GpuPair
     calculation: GpuCalculation
@@ -124,13 +135,13 @@ def of(paper: Paper) -> Bound:
     best, table = published.best_timed(paper.published), paper.published.timings
     changes = published.steps(paper.published)
     calculation = _calculation(paper, best, published.of_best(changes, best))
-    own = [*_own(paper), missing(OwnGpu), missing(OwnGpu)]
+    own, own_step = _own(paper)
     found = Bound(
         timings=Timings(count_of(len(table), "timings"), count_of(table.model.nunique(), "networks")),
         shares=_shares(paper, best),
         everywhere=_everywhere(paper),
-        own_first=own[0],
-        own_second=own[1],
+        own_first=own,
+        own_step=own_step,
         first=_step(changes, 0),
         second=_step(changes, 1),
         calculation=calculation,
@@ -223,8 +234,8 @@ def everywhere(paper: Paper) -> pd.DataFrame:
     rows = pd.DataFrame(found)
     if rows.empty:
         return rows
-    names = rows.device + " at " + rows.precision + ", batch " + rows.batch.map("{:,}".format)
-    return rows.assign(name=names).sort_values("share", ascending=False, kind="stable", ignore_index=True)
+    names = map(_named, rows.device, rows.precision, rows.batch)
+    return rows.assign(name=list(names)).sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 
 def _everywhere(paper: Paper) -> Everywhere:
@@ -237,7 +248,23 @@ def _everywhere(paper: Paper) -> Everywhere:
     under_datasheets = rows[~rows.is_processor]
     most, least = _ends(under_datasheets)
     large_most, large_least = _ends(under_datasheets[under_datasheets.batch >= LARGE])
-    return Everywhere(least, most, exact(LARGE), large_least, large_most, (_shares_of(processors) or [NOTHING])[0])
+    processor = (_shares_of(processors) or [NOTHING])[0]
+    return Everywhere(least, most, exact(LARGE), large_least, large_most, processor, _with_channels_last(paper))
+
+
+def _with_channels_last(paper: Paper) -> Value:
+    """Return the highest median share of a GPU timed with channels last."""
+    found = [NOTHING]
+    rows = published.newest(paper.published, layout="channels_last")
+    for (device, computed), timed in rows.groupby(["device", "computed"]):
+        if timed.model.nunique() >= published.FEWEST:
+            name = _named(short_name(str(device)), str(computed), int(timed.batch.median()))
+            found.append(replace(share(timed, "layers_s"), name=name))
+    return max(found, key=lambda value: value.number or 0)
+
+
+def _named(device: str, precision: str, batch: int) -> str:
+    return f"{device} at {precision}, batch {batch:,}"
 
 
 def _ends(rows: pd.DataFrame) -> tuple[Value, Value]:
@@ -262,22 +289,27 @@ def _source(folder: str) -> Source:
     return Source(f"machines/{folder}/samples.csv", "inference, eager, the largest batch", gpu_command())
 
 
-def _own(paper: Paper) -> list[OwnGpu]:
-    """Return the shares on two GPUs of this program of which the second has faster memory and the same peak.
+def _own(paper: Paper) -> tuple[OwnGpu, OwnStep]:
+    """Return the shares on a GPU of this program, and their change to one with faster memory and the same peak.
 
-    Without such a pair, those on the first GPU.
+    Without such a pair, the shares on the first GPU.
     """
     gpus = [
         rows for _, rows in own_shares(paper).groupby("device", sort=False) if rows.model.nunique() >= FEWEST_MODELS
     ]
-    pairs = (list(pair) for pair in permutations(gpus, 2) if _has_only_faster_memory(*pair))
-    found, source = [], _source("*")
-    for rows in next(pairs, gpus[:1]):
-        base, lower = rows[rows.precision == BASE_PRECISION], rows[rows.precision != BASE_PRECISION]
-        shares = [median_of(part.share, "%", "networks") for part in (base, lower)]
-        names = Name(rows.device.iloc[0]), Name(next(iter(lower.precision), None))
-        found.append(sourced(OwnGpu(*names, *shares), source))
-    return found
+    if not gpus:
+        return missing(OwnGpu), missing(OwnStep)
+    pair = next((pair for pair in permutations(gpus, 2) if _has_only_faster_memory(*pair)), None)
+    source, rows = _source("*"), pair[0] if pair else gpus[0]
+    base, lower = rows[rows.precision == BASE_PRECISION], rows[rows.precision != BASE_PRECISION]
+    shares = [median_of(part.share, "%", "networks") for part in (base, lower)]
+    own = OwnGpu(Name(rows.device.iloc[0]), Name(next(iter(lower.precision), None)), *shares)
+    if pair is None:
+        return sourced(own, source), missing(OwnStep)
+    changes = [part.merge(pair[1], on=["model", "batch", "precision"]) for part in (base, lower)]
+    ratios = [median_of(each.share_y / each.share_x, counted="networks") for each in changes]
+    step = OwnStep(Name(pair[1].device.iloc[0]), count_of(len(changes[0]), "networks"), *ratios)
+    return sourced(own, source), sourced(step, source)
 
 
 def _has_only_faster_memory(one: pd.DataFrame, other: pd.DataFrame) -> bool:
@@ -297,7 +329,7 @@ def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
         exact(row.peak_flop_per_s_other / row.peak_flop_per_s),
         exact(row.bandwidth_byte_per_s_other / row.bandwidth_byte_per_s),
         *(typical(pairs[f"layers_s{end}"] / pairs[f"latency_s{end}"], pairs.model, "%") for end in ("", "_other")),
-        *(published.gain(pairs, column) for column in ("latency_s", "whole_s", "layers_s")),
+        *(published.gain(pairs, column) for column in ("input_s", "whole_s", "layers_s")),
     )  # fmt: skip
 
 

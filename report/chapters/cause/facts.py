@@ -18,7 +18,7 @@ SEEN = 0.02  # an idle share worth a sentence
 class Change(Facts):
     device: Name  #: The GPU of the change.
     networks: Value  #: Networks timed with both settings.
-    speed: Value  #: How many times as fast networks are with the change.
+    speed: Value  #: How many times as fast networks are with the change, at equal batch sizes.
     slower: Value  #: Share of the networks that the change makes slower.
 
 
@@ -32,6 +32,7 @@ class Together(Facts):
 
     both: Value  #: Speed compiled on the next GPU over speed in eager mode on this one.
     over_next: Value  #: Speed compiled on this GPU over speed in eager mode on the next one.
+    compiled_next: Value  #: Speed compiled on the next GPU over speed in eager mode there.
 
 
 class CauseFacts(Facts):
@@ -50,7 +51,6 @@ class CauseFacts(Facts):
     one_depthwise: bool  #: Only one of the recorded networks has depthwise convolutions
     host_shows: bool  #: The GPU with the slower memory idles in some pass of the largest batch profiled
     compiled_alone: bool  #: Networks were compiled for a single input, too
-    half_slows: bool  #: Half the bits slow single inputs down, and some network then launches more kernels
     calls_rank: bool  #: Operators called rank single inputs better than FLOP
     singles: bool  #: Enough networks were timed with one input for their rank correlations
     smaller_numbers_wait: bool  #: At the lower precision the GPU's work in a training step shrinks more than the step
@@ -60,7 +60,7 @@ def of(paper: Paper) -> CauseFacts:
     best = published.best_timed(paper.published)
     compiled = published.of_best(published.compiled(paper.published), best)
     of_host, other_memory = host.of(paper), memory.of(paper)
-    single, lowered, launched = of_host.single, of_host.lowered, of_host.launched
+    single, lowered = of_host.single, of_host.lowered
     halved = interventions.of(paper)
     depthwise, normalisation = (each.number or NEVER for each in (halved.depthwise, halved.normalisation))
     found = CauseFacts(
@@ -79,7 +79,6 @@ def of(paper: Paper) -> CauseFacts:
         one_depthwise=not halved.depthwise_network.is_missing,
         host_shows=(other_memory.idle.number or 0) > SEEN,
         compiled_alone=not of_host.compiled.single_least.is_missing,
-        half_slows=of_host.base.slowed.above() and (launched.lower.number or 0) > (launched.base.number or NEVER),
         calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
         singles=not single.flop.is_missing,
         smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0) >= 1,
@@ -124,4 +123,14 @@ def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | No
     return Together(
         published.gain(published.on_the_next(paper.published, best, following)),
         published.gain(published.paired(there, here, ("device", "compiler"))),
+        published.gain(
+            next(
+                (
+                    pairs
+                    for pairs in published.compiled(paper.published)
+                    if pairs.device.iloc[0] == following.device_other.iloc[0]
+                ),
+                None,
+            )
+        ),
     )

@@ -34,7 +34,18 @@ class Single(Facts):
 class BaseSingle(Facts):
     precision: Name  #: The first precision, fp32.
     per_call: Value  #: Time over operators called, of single inputs at fp32.
+    networks: Value  #: Networks timed with one input at both precisions.
+    slower: Value  #: Networks among them that are slower at the lower precision.
     slowed: Value  #: Time of a single input at the lower precision over its time at fp32.
+
+
+class OtherSingle(Facts):
+    """The same comparison on the second GPU measured."""
+
+    device: Name  #: The second GPU.
+    networks: Value  #: Networks timed there with one input at both precisions.
+    slower: Value  #: Networks among them that are slower at the lower precision.
+    slowed: Value  #: Time of a single input there at the lower precision over its time at fp32.
 
 
 class Launched(Facts):
@@ -74,6 +85,7 @@ class LoweredStep(Facts):
 class Host(Facts):
     single: Single  # at the lower precision
     base: BaseSingle
+    other: OtherSingle
     launched: Launched
     compiled: Compiled
     lowered: LoweredStep
@@ -89,6 +101,7 @@ def of(paper: Paper) -> Host:
     return Host(
         sourced(_single(paper, machine, lower), source),
         sourced(_base(paper, lower) if lower != BASE_PRECISION else missing(BaseSingle), source),
+        _other(paper),
         sourced(_launched(paper, machine, lower), Source("traces/*/operators.csv", "inference", gpu_command())),
         sourced(_compiled(machine), replace(source, rows="inference, compile over eager")),
         sourced(_lowered(paper), Source("machines/*/profiles.csv", "phase step", gpu_command())),
@@ -136,9 +149,23 @@ def _base(paper: Paper, lower: str) -> BaseSingle:
     rows = singles(paper, BASE_PRECISION)
     if rows.empty:
         return missing(BaseSingle)
-    at_base, at_lower = (each.set_index("model").latency_s for each in (rows, singles(paper, lower)))
-    slowed = median_of((at_lower / at_base).dropna())
-    return BaseSingle(Name(BASE_PRECISION), median_of(rows.latency_s / rows.calls, "s"), slowed)
+    return BaseSingle(Name(BASE_PRECISION), median_of(rows.latency_s / rows.calls, "s"), *_slowed(paper, lower))
+
+
+def _slowed(paper: Paper, lower: str) -> tuple[Value, Value, Value]:
+    """Return the networks at both precisions, those slower at the lower one, and the median ratio of their times."""
+    at_base, at_lower = (singles(paper, each).set_index("model").latency_s for each in (BASE_PRECISION, lower))
+    ratios = (at_lower / at_base).dropna()
+    return count_of(len(ratios), "networks"), count_of((ratios > 1).sum(), "networks"), median_of(ratios)
+
+
+def _other(paper: Paper) -> OtherSingle:
+    machine = next(iter([machine for machine in paper.machines if machine.chip_kind == "gpu"][1:]), None)
+    alone = replace(paper, machines=(machine,)) if machine else paper
+    if machine is None or singles(alone, BASE_PRECISION).empty or singles(alone).empty:
+        return missing(OtherSingle)
+    source = Source(f"machines/{machine.folder}/samples.csv", "inference, eager, batch size 1", gpu_command())
+    return sourced(OtherSingle(Name(machine.name), *_slowed(alone, _precision(machine))), source)
 
 
 def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:

@@ -21,6 +21,7 @@ from report.stats.value import Name, Source, Value, count_of, exact, extremes
 COMPILED, LAYOUT, GRAPH = "compiled", "channels last", "CUDA graph"
 VARIANTS = {COMPILED: COMPILE, LAYOUT: CHANNELS_LAST, GRAPH: host.CUDA_GRAPH}
 NETWORKS = "median gain"  # the heading of whole networks
+NORMALISATION = "normalisation"
 SEEN = 0.005  # the least share of the kernels' time of a network to show a kind
 SIDE = ["network", "batch", "precision"]  # of a recording
 
@@ -40,12 +41,15 @@ class Interventions(Facts):
     device: Name  #: The measured GPU.
     precision: Name  #: The lower precision.
     networks: Value  #: Networks whose kernels were recorded at both precisions.
-    linear: Value  #: Gain of linear layers from half the bits.
-    convolution: Value  #: Gain of convolutions with more than one channel a group from half the bits.
-    activation: Value  #: Gain of activations from half the bits.
-    depthwise: Value  #: Gain of depthwise convolutions from half the bits.
+    linear_least: Value  #: The least gain of a network's linear layers from half the bits, with its name.
+    linear_most: Value  #: The largest gain of a network's linear layers from half the bits, with its name.
+    convolution_least: Value  #: The least gain of a network's dense convolutions from half the bits, with its name.
+    convolution_most: Value  #: The largest gain of a network's dense convolutions from half the bits, with its name.
+    activation: Value  #: Gain of activations from half the bits, in all networks.
+    depthwise: Value  #: Gain of depthwise convolutions from half the bits, in all networks.
     depthwise_network: Name  #: The network with these convolutions, if it is the only one recorded.
-    normalisation: Value  #: Gain of normalisations from half the bits.
+    normalisation: Value  #: Gain of normalisations from half the bits, in all networks.
+    normalisation_most: Value  #: The largest gain of a network's normalisations from half the bits, with its name.
     example: Name  #: The network with the largest share of depthwise convolutions and normalisations.
     share: Value  #: Share of its kernels' time at the lower precision in these two kinds.
     converted: Value  #: The largest share of a network's kernels' time in layout conversions at the lower precision.
@@ -199,15 +203,23 @@ def of(paper: Paper) -> Interventions:
     times = lower.groupby("network").time_s.sum()
     converted = lower[lower.kind == CONVERSION].groupby("network").time_s.sum() / times
     _, most_converted = extremes(converted.dropna(), "%")
-    two = lower[lower.kind.isin([memory.DEPTHWISE, "normalisation"])].groupby("network").time_s.sum() / times
+    two = lower[lower.kind.isin([memory.DEPTHWISE, NORMALISATION])].groupby("network").time_s.sum() / times
     with_depthwise = matching(both, kind=memory.DEPTHWISE).network.unique()
-    kinds = "linear", "convolution", memory.ACTIVATION, memory.DEPTHWISE, "normalisation"
-    linear, convolution, activation, depthwise, normalisation = (exact(gains.get(kind)) for kind in kinds)
+    of_network = both.assign(gain=both.time_s / both.time_s_other).pivot_table("gain", "network", "kind")
+    linear, convolution, normalisations = (
+        extremes(of_network[kind].dropna() if kind in of_network else pd.Series(), fewest=2)
+        for kind in ("linear", "convolution", NORMALISATION)
+    )
+    activation, depthwise, normalisation = (
+        exact(gains.get(kind)) for kind in (memory.ACTIVATION, memory.DEPTHWISE, NORMALISATION)
+    )
     facts = Interventions(
         device=Name(machine.name), precision=Name(machine.lower_precision),
         networks=count_of(both.network.nunique(), "networks"),
-        linear=linear, convolution=convolution, activation=activation, depthwise=depthwise,
+        linear_least=linear[0], linear_most=linear[1], convolution_least=convolution[0],
+        convolution_most=convolution[1], activation=activation, depthwise=depthwise,
         depthwise_network=Name(with_depthwise[0] if len(with_depthwise) == 1 else None), normalisation=normalisation,
+        normalisation_most=normalisations[1],
         example=Name(str(two.idxmax()) if two.notna().any() else None), share=exact(two.max(), "%"),
         converted=most_converted,
     )  # fmt: skip

@@ -62,6 +62,7 @@ class OtherMemory(Facts):
     fits: LayersOfMemory  # activations whose bytes, read and written, fit that cache
     larger: LayersOfMemory  # activations with more than twice its bytes
     depthwise: LayersOfMemory  # all depthwise convolutions
+    depthwise_most: Value  #: The largest gain of a single depthwise convolution, under the profiler.
     normalisation: LayersOfMemory  # all normalisations
 
 
@@ -174,6 +175,18 @@ def _of(rows: pd.DataFrame, card: Card) -> LayersOfMemory:
     )  # fmt: skip
 
 
+def _most_in_a_layer(paper: Paper, pair: Memories) -> Value:
+    """Return the largest gain of a depthwise convolution: a recorded call sums layers of one shape, with any stride."""
+    cell = [*SAMPLE, "path"]
+    first, second = (
+        matching(card.machine.operators, phase=INFERENCE, variant=EAGER, precision=BASE_PRECISION) for card in pair
+    )
+    paths = matching(paper.layers, layer_kind=DEPTHWISE)[["model", "path"]].drop_duplicates()
+    both = first.merge(second, on=[*cell, "operator"], suffixes=("", "_other")).merge(paths, on=["model", "path"])
+    sums = both.groupby(cell)[["time_s", "time_s_other"]].sum()
+    return exact((sums.time_s / sums.time_s_other).max() if len(sums) else None)
+
+
 def _idle(machine: Machine) -> tuple[Value, Value]:
     """Return the largest batch size of the GPU's profiles in eager mode, and the largest idle share there."""
     rows = matching(machine.profiles, status="ok", phase=INFERENCE, variant=EAGER, precision=machine.lower_precision)
@@ -203,7 +216,8 @@ def of(paper: Paper) -> OtherMemory:
         exact(roof.cache_byte, "B"), replace(exact(ratio), source=Source(swept, "reads by size", SWEEP)),
         _of(activations[activations.call_byte <= size], pair.first),
         _of(activations[activations.call_byte > 2 * size], pair.first),
-        _of(matching(every, kind=DEPTHWISE), pair.first), _of(matching(every, kind="normalisation"), pair.first),
+        _of(matching(every, kind=DEPTHWISE), pair.first), _most_in_a_layer(paper, pair),
+        _of(matching(every, kind="normalisation"), pair.first),
     )  # fmt: skip
     tables = " and ".join(f"machines/{card.machine.folder}/samples.csv" for card in pair)
     return sourced(facts, Source(tables, "inference, eager; layers: traces/*/operators.csv", gpu_command()))

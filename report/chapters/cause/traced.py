@@ -37,6 +37,9 @@ class TracedKinds(Facts):
 class TracedStep(Facts):
     """One network with kernels too small to fill the GPUs: times on the second over the first, and idle shares."""
 
+    batch: Value  #: Inputs of the small network.
+    torch_first: Name  #: The release of PyTorch that recorded it on the first GPU.
+    torch_second: Name  #: The release of PyTorch that recorded it on the second GPU.
     kernels: Value  #: Time of all kernels of a small network, second GPU over first.
     step: Value  #: Time from its first kernel to its last, second GPU over first.
     idle_first: Value  #: Idle share of that time on the first GPU.
@@ -116,6 +119,12 @@ def _reached(paper: Paper) -> list[float | None]:
     ]
 
 
+def _batch(trace: StoredTrace) -> int | None:
+    """Return the batch size of a network of images by the shape of its first convolution, such as 4x3x224x224."""
+    shapes = (row.shape for row in trace.operators if row.layer_kind == "convolution" and row.shape)
+    return next((int(shape.split("x")[0]) for shape in shapes), None)
+
+
 def of(paper: Paper) -> Traced:
     found = pairs(paper) if roofs(paper) else {}
     if not {VIDEO, IMAGES} <= found.keys():
@@ -130,6 +139,7 @@ def of(paper: Paper) -> Traced:
         [sum(getattr(step, column) or 0 for step in each) for each in steps] for column in ("span_s", "busy_s")
     )
     reached = _reached(paper)
+    releases = [Name((each.devices[0].torch or "").split("+")[0] or None) for each in found[IMAGES]]
     facts = Traced(
         Name(short_name(GPUS[0])), Name(short_name(GPUS[1])), exact(both.peak_flop_per_s),
         exact(both.bandwidth_byte_per_s), exact(reached[0], "%"),
@@ -141,6 +151,7 @@ def of(paper: Paper) -> Traced:
             exact(max(softmax.roof_share, softmax.roof_share_other), "%"),
         ),
         TracedStep(
+            exact(_batch(found[IMAGES][0])), releases[0], releases[1],
             exact(kernel_ratio(paper, IMAGES)), exact(spent[1] / spent[0]),
             exact(1 - busy[0] / spent[0], "%"),
         ),

@@ -1,15 +1,19 @@
 """The figure of the front page."""
 
+from typing import Any
+
 import altair as alt
 import pandas as pd
 
+from measure.domain.chips import reachable_peak
 from measure.domain.roofs import Roofline
+from measure.domain.statistics import FEWEST_MODELS
 from report import display
 from report.charts import theme
 from report.charts.axes import by_color
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import BASE_PRECISION, Paper, published
-from report.paper.chips import short_name
+from report.paper.chips import chip_named, roof_of, short_name
 from report.paper.frames import matching
 from report.paper.published import SOURCE, TWINS, network_name
 
@@ -20,18 +24,17 @@ MOST = 0.75  # the batch size is the largest that this share of the networks ran
 @display.figure
 def overview(paper: Paper) -> alt.ConcatChart:
     best, machine = published.best_timed(paper.published), paper.at_hand
-    panels = []
-    if best:
+    panels = _own_gpu(paper)
+    if best and not panels:
         rows = best.of_usual_size
         rows = rows.assign(intensity=rows.flop / rows.layers_byte)
-        batch = f"{'median ' if rows.batch.nunique() > 1 else ''}batch {rows.batch.median():g}"
-        title = f"{short_name(best.device)}, {best.computed}, {batch}, timed by {published.timed_by(rows)}"
+        size = f"{'median ' if rows.batch.nunique() > 1 else ''}batch {rows.batch.median():g}"
+        title = f"{short_name(best.device)}, {best.computed}, {size}, timed by {published.timed_by(rows)}"
         panels.append(_panel(rows, best.roof, title))
     roof_here = machine.roof(BASE_PRECISION) if machine else None
     if machine and roof_here:
         cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
-        models = cells.groupby("batch").model.nunique()
-        batch = models[models >= MOST * models.max()].index.max()
+        batch = _most_ran(cells)
         rows = cells[(cells.batch == batch) & ~cells.model.isin(TWINS.values())]
         rows = rows.assign(intensity=rows.traffic_intensity)
         panels.append(_panel(rows, roof_here, f"{machine.name}, {BASE_PRECISION}, batch {batch}"))
@@ -40,9 +43,29 @@ def overview(paper: Paper) -> alt.ConcatChart:
     return alt.concat(*display.required(panels, SOURCE.command), name="overview", description=description)
 
 
+def _own_gpu(paper: Paper) -> list[alt.LayerChart]:
+    """Draw the GPU measured here under its datasheet, at the lower precision, unless it is the machine at hand."""
+    gpu = paper.undisturbed.machine("gpu")
+    roof = roof_of(paper.chips, chip_named(paper.chips, gpu.environment.name)) if gpu else None
+    if gpu is None or roof is None or (paper.at_hand and gpu.folder == paper.at_hand.folder):
+        return []
+    precision = gpu.lower_precision
+    cells = matching(gpu.cells, status="ok", precision=precision)
+    peak, rows = reachable_peak(roof, precision), cells[cells.batch == _most_ran(cells)]
+    if not peak or rows.model.nunique() < FEWEST_MODELS:
+        return []
+    rows, drawn = rows.assign(intensity=rows.traffic_intensity), Roofline(peak, roof.byte_per_s)
+    return [_panel(rows, drawn, f"{gpu.name}, {precision}, batch {rows.batch.iloc[0]}, datasheet")]
+
+
+def _most_ran(cells: pd.DataFrame) -> Any:
+    models = cells.groupby("batch").model.nunique()
+    return models[models >= MOST * models.max()].index.max()
+
+
 def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> alt.LayerChart:
     rows = rows[["flop_per_s", "intensity"]].assign(name=rows.model.map(network_name))
-    reach = [*rows.intensity, 8 * rows.intensity.max()]
+    reach = [rows.intensity.min() / 4, *rows.intensity, 8 * rows.intensity.max()]
     plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 150, reach, rows.flop_per_s)
     is_named, places = rows.name.isin(NAMED), ("intensity", "flop_per_s")
     color = by_color("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS, legend=None)

@@ -7,17 +7,17 @@ from report.facts import Facts, of_chapter, source_of, sourced
 from report.paper import Paper, published
 from report.paper.frames import matching
 from report.paper.published import name_in
-from report.stats.value import Name, Value, count_of, exact, extremes
+from report.stats.value import Name, Value, count_of, exact
 
 DECODE, SMALL_DECODE, DECODED = "llama_1b_decode_512", "gpt2_decode_512", "bf16"
 
 
 class Remedies(Facts):
     threshold: Value  #: The operating system's share above which keeping memory is suggested.
-    layout: Value  #: Speed with channels last over contiguous tensors, on the GPU with the most such timings.
+    layout: Value  #: Convolutional networks' speed with channels last over contiguous tensors, on the GPU with most.
     layout_device: Name  #: The GPU with the most timings of both layouts.
-    layout_least: Value  #: The least median speed with channels last over contiguous tensors, with its GPU.
-    layout_most: Value  #: The largest such speed, with its GPU.
+    layout_other: Value  #: The same speed on the GPU with the second most.
+    layout_other_device: Name  #: The GPU with the second most timings of both layouts.
     singles: Value  #: Networks behind the gain of fewer kernels for a single input.
     single_device: Name  #: The GPU of these networks.
     is_compiled: bool  #: These networks were compiled, and none was captured as a CUDA graph
@@ -30,10 +30,7 @@ class Remedies(Facts):
 
 
 def of(paper: Paper) -> Remedies:
-    both_layouts = published.channels_last(paper.published)
-    pairs = next(iter(both_layouts), None)
-    speeds = {str(name_in(each).text): published.gains(each).median() for each in both_layouts}
-    least_layout, most_layout = extremes(speeds, fewest=2)
+    pairs, other, *_ = [*published.channels_last(paper.published), None, None]
     cause = of_chapter("cause", paper)
     compiled, captured = cause.host.compiled, cause.graph.networks
     singles = captured.number or compiled.single_least.count
@@ -46,8 +43,8 @@ def of(paper: Paper) -> Remedies:
             layout=replace(published.gain(pairs), source=published.SOURCE),
             on_gpu=paper.at_hand is not None and paper.at_hand.chip_kind == "gpu",
             layout_device=replace(name_in(pairs), source=published.SOURCE),
-            layout_least=replace(least_layout, source=published.SOURCE),
-            layout_most=replace(most_layout, source=published.SOURCE),
+            layout_other=replace(published.gain(other), source=published.SOURCE),
+            layout_other_device=replace(name_in(other), source=published.SOURCE),
             singles=replace(count_of(singles, "networks"), source=compiled.single_least.source),
             single_device=replace(compiled.device, source=compiled.single_least.source),
             is_compiled=captured.is_missing and not compiled.single_least.is_missing,

@@ -43,12 +43,15 @@ def _with_gains(header: str, rows: Mapping[str, Sequence[str]], found: Mapping[s
 def of_devices(remedies: Remedies, cause: Any, latency: Any, utilisation: Any) -> dict[str, tuple[str, str]]:
     """Return the gain of each remedy on a processor and on a GPU, empty if unknown."""
     hand, batching, gpu = utilisation.gains, latency.batching, latency.gpu.batching
-    kept, lower = ("" if remedies.on_gpu else gain(each, at=_batch(hand.batch)) for each in (hand.kept, hand.lower))
+    tested, batch = f"{_batch(hand.batch)}, {hand.kept_high.count} networks", _batch(hand.batch)
+    kept = gain(hand.kept_high, at=tested) or gain(hand.kept, at=batch)
+    kept, lower = ("", "") if remedies.on_gpu else (kept, gain(hand.lower, at=batch))
     one, single = cause.host.compiled, f"{_batch(1)}, {remedies.single_device.text}, {remedies.singles.number} networks"
     graph = gain(cause.graph.least, cause.graph.most, at=single)
-    least, most = remedies.layout_least, remedies.layout_most
-    layout = gain(least, most, at=f"{least.name} and {most.name}")
-    layout = layout or gain(remedies.layout, at=str(remedies.layout_device.text))
+    layouts = (
+        gain(remedies.layout, at=str(remedies.layout_device.text)),
+        gain(remedies.layout_other, at=str(remedies.layout_other_device.text)),
+    )
     ends = utilisation.gpu_gain.least, utilisation.gpu_gain.most
     return {
         "kept": (kept, ""),
@@ -58,7 +61,7 @@ def of_devices(remedies: Remedies, cause: Any, latency: Any, utilisation: Any) -
         "graph": ("", graph),
         "single": ("", "" if graph else gain(one.single_least, one.single_most, at=single)),
         "fused": ("", gain(cause.compiled.speed, at=cause.compiled.device.text)),
-        "layout": ("", layout),
+        "layout": ("", "; ".join(filter(None, layouts))),
         "lower": (lower, gain(*ends, at=_batch(utilisation.gpu_lower.batch))),
     }  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.advice import SYSTEM_SHARE
 from measure.domain.chips import reachable_peak
 from measure.domain.names import model_name
 from measure.domain.statistics import FEWEST_MODELS
@@ -86,6 +87,7 @@ class UtilisationBatching(Facts):
 class Gains(Facts):
     batch: Value  #: The batch size of the gap.
     kept: Value  #: Speed with freed memory kept over eager mode, at the batch size of the gap.
+    kept_high: Value  #: The same, of the profiled networks whose system's share is above the threshold of the advice.
     kept_surely: Value  #: Networks that gain from keeping memory with their whole interval.
     kept_of: Value  #: Networks measured with memory kept and in eager mode.
     kept_most: Value  #: The largest gain from keeping memory, with its network.
@@ -306,6 +308,7 @@ def _gains(machine: Machine, first: int | None, large: int | None) -> Gains:
     return Gains(
         batch=exact(large),
         kept=median_of(at_gap.speed_up),
+        kept_high=median_of(rows.speed_up[rows.outside > SYSTEM_SHARE]),
         kept_surely=count_of((at_gap.speed_up_low > 1).sum() if len(at_gap) else None, "networks"),
         kept_of=count_of(len(at_gap) or None, "networks"),
         kept_most=extremes(at_gap.set_index("model").speed_up.rename(model_name))[1],

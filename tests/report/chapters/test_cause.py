@@ -16,6 +16,7 @@ def test_facts_by_hand():
         # Least shares of other bytes: oak0 to oak7. The others: 0.5, 0.8, ten times 1.5, seven times 1.6, four times 2
         "fused.least": 2, "fused.rest": 1.5,
         "together.both": 2.4,  # 12 of 3.6 and 12 of 1.2
+        "together.compiled_next": 1.2,  # 3.6 over 3 for oaks, 1.2 over 1 for elms
         # Compiled on Bead 2 over eager on Cog 3: 2/3 for oaks, 1.5 for ten elms, 0.5 and 0.8, 1.6/2 for the others
         "together.over_next": 0.8,
         # Datasheets: 989.4 and 1307.4 TFLOP/s at bf16, 3.35 and 5.3 TB/s
@@ -31,6 +32,17 @@ def test_facts_by_hand():
         "traces.images.kernels": 2, "traces.images.step": 0.8, "traces.images.idle_first": 0.8,
     }  # fmt: skip
     assert wrong("cause", world(), expected) == {}
+
+
+def test_a_trace_of_images_tells_its_batch_and_release():
+    def recorded(trace):
+        row = replace(trace.operators[0], layer_kind="convolution", shape="4x3x224x224 768x3x16x16")
+        return trace._replace(
+            devices=[replace(trace.devices[0], torch="2.7.0+git1")], operators=[row, *trace.operators]
+        )
+
+    found = traced.of(replace(world(), traces=tuple(map(recorded, world().traces)))).images
+    assert (found.batch.number, found.torch_first.text, found.torch_second.text) == (4, "2.7.0", "2.7.0")
 
 
 def test_figures_show_networks_of_any_name():

@@ -67,6 +67,17 @@ def test_single_inputs_are_compared_with_operators_called():
     base = host.of(paper()).base
     assert (base.precision.text, base.per_call.number) == ("fp32", pytest.approx(60e-6))
     assert base.slowed.number == pytest.approx(1 / 3)  # 20 us of an operator over 60 us
+    assert (base.networks.number, base.slower.number, host.of(paper()).other.slower.is_missing) == (7, 0, True)
+
+
+def test_a_second_gpu_has_its_own_single_inputs():
+    one = paper()
+    (gpu,) = one.machines
+    times = gpu.cells.latency_s.where(gpu.cells.model.isin(["net1", "net2"]) | (gpu.cells.precision == "fp32"), 1.0)
+    second = replace(gpu, name="Second", cells=gpu.cells.assign(latency_s=times))
+    found = host.of(replace(one, machines=(gpu, second))).other
+    # A second is longer than any time at fp32; net1 and net2 keep theirs, a third of it
+    assert (found.device.text, found.networks.number, found.slower.number) == ("Second", 7, 5)
 
 
 def test_the_launches_of_a_network_at_two_precisions():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from helpers.world import nothing, rows_of, world
 
@@ -20,6 +21,22 @@ def test_networks_under_the_roofs_of_both_devices():
     there, here = ((rate, at) for (rate, at), name in rates.items() if name == "ResNet-18")
     assert there == pytest.approx((3.6e9 / 60e-6, 3.6e9 / ((9 + 6.3 + 48) / 16 * 1e6)), rel=1e-5)
     assert here == pytest.approx((125e9, 16e9 / (4e6 + 8 * 31.3e6)), rel=1e-5)  # mb(1, 8): 4 + 8 * (10.1 * 3 + 1)
+
+
+def test_a_gpu_with_enough_networks_comes_before_timings_of_others():
+    one = world()
+    gpu, models = one.machine("gpu"), ("vgg16", "resnet50", "densenet121", "vit_b_16", "mobilenet_v2", "resnet18")
+    cells = [
+        {"model": model, "batch": 8, "precision": "bf16", "status": "ok", "flags": "", "flop_per_s": 1e13 * k}
+        | {"traffic_intensity": 10.0 * k}
+        for k, model in enumerate(models, 1)
+    ]
+    rows = {"cells": pd.DataFrame(cells), "variants": gpu.variants[:0], "steps": gpu.steps[:0]}
+    gpu = replace(gpu, environment=replace(gpu.environment, name="NVIDIA H100 SXM"), **rows)
+    chart = figures.overview.__wrapped__(replace(one, machines=(one.machine("cpu"), gpu)))
+    assert specified(chart)["concat"][0]["title"] == "Bead 2, bf16, batch 8, datasheet"
+    drawn = {row[0]: row[1:] for row in rows_of(chart, "name", "flop_per_s", "intensity")[:6]}
+    assert drawn["ResNet-18"] == (6e13, 60)
 
 
 def test_one_device_is_enough():

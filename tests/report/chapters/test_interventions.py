@@ -81,12 +81,21 @@ def test_each_cell_is_one_change_by_hand():
 def test_facts_name_what_does_not_answer():
     found = interventions.of(paper())
     assert found.networks.number == 2
-    assert (found.linear.number, found.activation.number, found.depthwise.number) == (4 / 0.75, 2, 1)
+    assert (found.activation.number, found.depthwise.number) == (2, 1)
+    assert found.linear_most.is_missing  # of one network
     assert (found.converted.name, found.converted.number) == ("Oak", pytest.approx(0.25 / 2.001))
-    assert (found.normalisation.is_missing, found.convolution.is_missing) == (True, True)
+    assert (found.normalisation.is_missing, found.convolution_most.is_missing) == (True, True)
     assert (found.example.text, found.share.number) == ("Elm", 3 / 5)  # of 2 + 3 s at bf16
     assert interventions.of(replace(paper(), traces=())).networks.is_missing
     assert interventions.of(replace(paper(), machines=())).networks.is_missing
+
+
+def test_the_gains_of_two_networks_are_told_apart(monkeypatch):
+    # Oak: 4 s over 1 s less a conversion of 0.25 s; Elm: 6 s over 3 s
+    monkeypatch.setitem(KERNELS, "Elm", KERNELS["Elm"] | {"linear": (6, 3)})
+    found = interventions.of(paper())
+    assert (found.linear_least.name, found.linear_least.number) == ("Elm", 2)
+    assert (found.linear_most.name, found.linear_most.number) == ("Oak", 4 / 0.75)
 
 
 def test_depthwise_convolutions_of_one_network_bear_its_name():

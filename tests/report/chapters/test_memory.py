@@ -84,6 +84,19 @@ def test_the_gain_from_memory_by_hand():
     assert (found.cache.number, found.cache_bandwidth.is_missing) == (CACHE, True)
 
 
+def test_the_gain_of_a_single_depthwise_layer():
+    about = {"model": "net2", "batch": 8, "phase": "inference", "variant": "eager", "operator": "conv2d"}
+    one, machines = paper(), []
+    for machine, times in zip(paper().machines, ((2, 3, 1), (3, 3, 9)), strict=True):  # the fast one, then the slow
+        rows = [about | {"path": path, "precision": "fp32", "time_s": s}
+                for path, s in zip(("thin", "wide", "dense"), times, strict=True)]  # fmt: skip
+        machines.append(replace(machine, operators=pd.DataFrame(rows)))
+    kinds = {"thin": memory.DEPTHWISE, "wide": memory.DEPTHWISE, "dense": "convolution"}
+    layers = [{"model": "net2", "path": path, "layer_kind": kind} for path, kind in kinds.items()]
+    found = memory.of(replace(one, machines=tuple(machines), layers=pd.DataFrame(layers)))
+    assert found.depthwise_most.number == 1.5  # 3 s over 2 s; wide gains nothing, dense is no depthwise convolution
+
+
 def test_the_idle_share_is_of_the_largest_batch_profiled():
     one = paper()
     about = {"status": "ok", "phase": "inference", "variant": "eager", "precision": "bf16", "plain_s": 1.0, "load": 0.0}

@@ -11,7 +11,7 @@ from report.stats.value import NOTHING, Value
 def test_facts_by_hand():
     # Llama: 2.4 GB and 20.256 MB a sequence
     decoding = {"decode": 2500 / 2420.256, "decode_batch": 8, "decode_batched": 8 * 2500 / (2400 + 8 * 20.256)}
-    others = {"layout": 1.1, "layout_device": "Bead 2", "layout_least": None, "threshold": 0.2, "decode_small": None}
+    others = {"layout": 1.1, "layout_device": "Bead 2", "layout_other": None, "threshold": 0.2, "decode_small": None}
     assert wrong("remedies", world(), decoding | others) == {}
 
 

@@ -52,6 +52,7 @@ def test_facts_by_hand():
         "batching.kept": median(0.4 * gain / 1.25 for gain in GAIN),
         "gains.kept": 2.25, "gains.kept_surely": 6, "gains.kept_of": 6, "gains.kept_most": 2.5,
         "gains.kept_most.name": "ResNet-50",
+        "gains.kept_high": 2.25,  # shares of 0.3 to 0.55
         "gains.excess": median(gain * (1 - share) for gain, share in zip(GAIN, SHARE, strict=True)),
         # Ranks 1 to 12 of the shares; of the gains 6 to 1, for 1.1 - k / 100 at batch size 1, and 7 to 12
         "gains.agreement": 1 - 6 * 2 * (25 + 9 + 1) / (12 * 143),

@@ -1,5 +1,7 @@
 """Published timings on a chip of 1 TFLOP/s and 100 GB/s, by hand."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from helpers.places import ROOT
@@ -58,6 +60,23 @@ def test_pairs_agree_in_all_but_what_is_named():
     pairs = published.paired(eager, compiled, ["compiler"])
     assert list(published.gains(pairs)) == [2.0]
     assert str(published.short_name("NVIDIA GeForce RTX 4090")) == "RTX 4090"
+
+
+def test_layouts_are_compared_per_input_in_networks_of_convolutions():
+    """An input takes 0.25 s, with channels last 2 s of 16 inputs: 0.125 s. net1 has a tenth of its FLOP elsewhere."""
+    kinds = [("net0", "convolution", 91), ("net0", "linear", 9), ("net1", "depthwise convolution", 90)]
+    kinds = [{"model": model, "layer_kind": kind, "flop": flop, "further_byte": 1} for model, kind, flop in kinds]
+    kinds += [kinds[-1] | {"layer_kind": "linear", "flop": 10}]
+    rows = [
+        {"model": model} | of
+        for model in ("net0", "net1") for of in ({}, {"layout": "channels_last", "batch": 16, "latency_s": 2.0})
+    ]  # fmt: skip
+    others = published_of(*rows)
+    kinds = pd.DataFrame(kinds).assign(input_size=8, stage="inference", byte=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(published, "FEWEST", 1)
+        (pairs,) = published.channels_last(replace(others, kinds=kinds))
+    assert dict(published.gains(pairs)) == {"net0": 2.0}
 
 
 def test_gpus_need_twenty_networks_and_step_up_by_their_peaks():
