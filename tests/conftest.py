@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import chdir
+from dataclasses import replace
 from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import settings
 from measure.domain.roofs import Roof
 from measure.machine.processor import PRECISION, SPEED
 from measure.run import processes
+from measure.timing import sampling
 from measure.timing.sampling import Sampling
 from measure.verbs import model
 from report import failures
@@ -26,6 +28,9 @@ from report.failures import in_environment
 settings.register_profile("project", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("project")
 
+BRIEF = replace(sampling.ROUND_SAMPLING, warm_up_s=0.3, least_s=0.1, limit_s=0.3)
+"""A round for tests of what is stored, not of how well it is known."""
+
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -33,13 +38,33 @@ def pytest_addoption(parser):
     parser.addoption("--overwrite", action="store_true", help="write the golden outputs in tests/golden anew")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marker
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Start with the slow tests, so that none is left at the end. Tests of a browser or the whole paper are slow."""
     for item in items:
         if item.get_closest_marker("browser") or {"site", "launch"} & set(item.fixturenames):
             item.add_marker("slow")
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    result = yield  # pytest chooses by marker
+    items[:] = in_stretches(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    return result
+
+
+def in_stretches(items, workers):
+    """Order tests for workers that get equal stretches of the list: each begins with the slow tests of some files.
+
+    A worker that is done takes tests from the end of another's stretch. So a file's slow tests share their fixtures.
+    """
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    quick = [item for item in items if not item.get_closest_marker("slow")]
+    files = list(dict.fromkeys(item.path for item in slow))
+    ordered = []
+    for number in range(workers):
+        size = (len(items) - len(ordered)) // (workers - number)
+        stretch = [item for item in slow if item.path in files[number::workers]]
+        room = max(0, size - len(stretch))
+        ordered += stretch + quick[:room]
+        quick = quick[room:]
+    return ordered + quick
 
 
 def pytest_collection_finish():
@@ -131,14 +156,21 @@ def roof(monkeypatch):
 
 @pytest.fixture(scope="module")
 def forked_workers():
-    """Fork measuring processes from a server that has imported torch, which takes seconds. They time roofs briefly."""
+    """Fork measuring processes from a server that has imported torch, which takes seconds. They measure briefly."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["torch", "torchvision", "tests.helpers.brief_roofs"])
     with chdir(ROOT):  # where the server finds that file
         forkserver.ensure_running()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "SPAWN", server)
+        patch.setattr(sampling, "ROUND_SAMPLING", BRIEF)
         yield
+
+
+@pytest.fixture
+def brief_rounds(monkeypatch):
+    """Let rounds end soon."""
+    monkeypatch.setattr(sampling, "ROUND_SAMPLING", BRIEF)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """Find, build and feed models by name: the built-in list, five libraries, a user's own."""
 
 import fnmatch
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from measure.models import own_models
 from measure.models.call import Call, allocating_in, cast, meta_allocation, move_to_meta
 from measure.models.draws import same_draws
 from measure.models.hugging_face import HuggingFace
-from measure.models.libraries import TIMM, Language, Timm, Torchaudio, Torchvision
+from measure.models.libraries import TIMM, Language, Timm, Torchaudio, Torchvision, import_package
 
 if TYPE_CHECKING:
     import torch
@@ -102,7 +101,7 @@ def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError
 def _library(name: str) -> AnyLibrary:
     library = LIBRARIES[name]
     try:
-        importlib.import_module(library.package)
+        import_package(library.package)
     except ImportError:
         why = f"need {library.package}; install it with pip install 'roofwright[{library.extra}]'"
         raise UserError(f"--models: the models of {name} {why}") from None

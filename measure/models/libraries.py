@@ -5,13 +5,41 @@ Weights are random: the time of a call does not depend on their values. A librar
 
 import fnmatch
 import importlib
+import sys
+from contextlib import suppress
 from itertools import product
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import DECODE, IMAGE, SIZES, SOUND, LanguageTask, Model, parse_task
 
 if TYPE_CHECKING:
     import torch
+
+
+COMPILER = "torch._dynamo.utils"
+WITH_TORCHVISION = ("torchvision", "timm", "transformers")
+
+
+def _is_compile_supported(device_type: str) -> bool:
+    return bool(importlib.import_module(COMPILER).is_compile_supported(device_type))
+
+
+def import_package(name: str) -> Any:
+    """Import a package of models without torch's compiler, which takes as long to import as torch itself.
+
+    torchvision asks the compiler about a device in one function of detectors, and imports it for that. Here it gets a
+    function that imports the compiler when it is called. If torchvision asks for more, it is imported as usual.
+    """
+    if name in WITH_TORCHVISION and COMPILER not in sys.modules:
+        stand_in: Any = ModuleType(COMPILER)
+        stand_in.is_compile_supported = _is_compile_supported
+        sys.modules[COMPILER] = stand_in
+        with suppress(ImportError):
+            importlib.import_module("torchvision")
+        if sys.modules.get(COMPILER) is stand_in:
+            del sys.modules[COMPILER]
+    return importlib.import_module(name)
 
 
 class Library:
@@ -25,7 +53,7 @@ class Library:
 
     @property
     def api(self) -> Any:
-        return importlib.import_module(self.package)
+        return import_package(self.package)
 
     def match(self, pattern: str) -> list[str]:
         """Return the names that a name or a glob selects."""

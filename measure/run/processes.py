@@ -5,7 +5,6 @@ operator: neither a driver's state nor a library's threads survive a fork.
 """
 
 import gc
-import importlib
 import multiprocessing
 import os
 import pickle
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measure.machine.processor import content_of
+from measure.models.libraries import import_package
 
 if TYPE_CHECKING:
     from measure.run.tasks import Task
@@ -199,7 +199,7 @@ def _serve_forks(orders: Connection, main: Callable[..., None], *arguments: Any)
         while True:
             for library in orders.recv():
                 with suppress(Exception):  # the task reports a missing or broken library
-                    importlib.import_module(library)
+                    import_package(library)
             connection = Connection(recv_handle(orders))
             gc.freeze()  # a collection of these objects would copy their memory in every fork
             pid = os.fork()

@@ -26,6 +26,7 @@ from measure.timing.sampling import Sampling, Timing
 from measure.timing.variant_setup import process_variables
 
 BEFORE, AFTER = -1, 10**9  # the blocks before all rounds and after them
+COMPILER = "torch._dynamo"  # optimizers and recorders of operators import it, compiled or not: 900 modules
 Beat = Callable[[], None]  # gives a sign of life
 
 
@@ -114,7 +115,7 @@ class WorkloadTask(Task):
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        return (*super().libraries, *catalog.imported_by(self.model))
+        return (*super().libraries, COMPILER, *catalog.imported_by(self.model))
 
     def run(self, _device: Device, _sampling: Sampling, beat: Beat) -> list[count.Count]:
         return count.count_all(self.model, self.batches, self.precision, self.autocast, beat)
@@ -175,7 +176,8 @@ class CellTask(Task):
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        return (*super().libraries, *catalog.imported_by(self.model))
+        compiles = self.cell.phase == STEP or variants.first_call_s(self.cell.variant) > 0
+        return (*super().libraries, *([COMPILER] if compiles else []), *catalog.imported_by(self.model))
 
     def process(self, device_kind: str) -> Hashable:
         return None
@@ -237,6 +239,10 @@ class ProfileTask(CellTask):
 class HardwareCounterTask(CellTask):
     section = "hardware-counters"
     block = AFTER
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        return ("torch",)  # the network is built in the program that is counted
 
     @property
     def label(self) -> str:

@@ -12,7 +12,6 @@ import weakref
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from helpers.gpu.graph_side import LAUNCH_NS
@@ -82,7 +81,7 @@ class Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         device = kwargs.get("device")
         is_to_device = device is not None and torch.device(device).type == "cuda"
         if any(isinstance(tensor, FakeTensor) for tensor in tensors):  # of counting, which names the device only
@@ -104,12 +103,12 @@ class Operators(TorchDispatchMode):
             return parts
         if is_to_device:
             kwargs["device"] = torch.device("meta")
-        args, kwargs = tree_map_only(torch.Tensor, _on_meta, (args, kwargs))
+        args, kwargs = _map_tensors(_on_meta, (args, kwargs))
         if func.overloadpacket in FORMULAS:
             with self:
                 args, kwargs = _in_one_type(args, kwargs)
         result = func(*args, **kwargs)
-        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.is_meta]
+        made = [leaf for leaf in _leaves(result) if isinstance(leaf, torch.Tensor) and leaf.is_meta]
         for tensor in [*made, *filter(lambda tensor: tensor.is_meta, tensors)]:  # torch made some by ``tensor.device``
             self.ledger.add(tensor)
         if not func.is_view and func.overloadpacket not in UNWRITTEN:
@@ -137,19 +136,35 @@ class Operators(TorchDispatchMode):
         return precision if precision in self._gpu.flop_per_s else "fp32"
 
 
+def _leaves(value):
+    """Everything in nested lists, tuples and dictionaries. Torch's own function takes most of an operator's time."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [leaf for each in value for leaf in _leaves(each)] if isinstance(value, list | tuple) else [value]
+
+
+def _map_tensors(change, value):
+    """Change the tensors in nested lists, tuples and dictionaries."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: _map_tensors(change, each) for name, each in value.items()}
+    return type(value)(_map_tensors(change, each) for each in value) if isinstance(value, list | tuple) else value
+
+
 def _in_one_type(args, kwargs):
     """Cast the arguments of a product or convolution to autocast's type, or to the narrowest of theirs.
 
     Gradients of what autocast has cast are narrow, and meet weights that are not.
     """
-    wide = [leaf.dtype for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    wide = [leaf.dtype for leaf in _leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     narrow = [dtype for dtype in wide if dtype in (torch.float16, torch.bfloat16)]
     if torch.is_autocast_enabled("cuda"):
         narrow = [torch.get_autocast_dtype("cuda")]
     if not narrow:
         return args, kwargs
-    return tree_map_only(
-        torch.Tensor, lambda tensor: tensor.to(narrow[0]) if tensor.dtype == torch.float32 else tensor, (args, kwargs)
+    return _map_tensors(
+        lambda tensor: tensor.to(narrow[0]) if tensor.dtype == torch.float32 else tensor, (args, kwargs)
     )
 
 

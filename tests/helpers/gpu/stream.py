@@ -6,6 +6,7 @@ work. So a round lasts about as long as its calls take on the host alone, and re
 and limits, stays real.
 """
 
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -90,7 +91,8 @@ class Stream:
         self._ahead_ns += max(0, self._busy_until_ns - self.now_ns())
 
     def sleep(self, seconds):
-        if threading.get_ident() == self._thread:
+        is_waiting_for_process = sys._getframe(1).f_globals.get("__name__") == "subprocess"
+        if threading.get_ident() == self._thread and not is_waiting_for_process:
             self._ahead_ns += round(seconds * 1e9)
         else:
             _real_sleep(seconds)

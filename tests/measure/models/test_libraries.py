@@ -1,8 +1,12 @@
 """Models of libraries: their names, their published parameters and sizes, and their inputs."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torchaudio
+from helpers.places import ROOT
 from torchvision import models
 
 from measure.models import catalog
@@ -191,3 +195,26 @@ def test_networks_of_torchaudio_take_their_inputs(name):
         outputs = result if isinstance(result, (tuple, list)) else [result]
         assert {output.shape[0] for output in outputs if isinstance(output, torch.Tensor)} == {2}
         assert tuple(outputs[0].shape) == SHAPES_ON_CPU.get(name, tuple(outputs[0].shape))
+
+
+WITHOUT_COMPILER = """
+import sys
+import torch
+from measure.models import libraries
+
+network = libraries.import_package("torchvision").models.resnet18()
+network(torch.zeros(1, 3, 64, 64))
+print("torch._dynamo" in sys.modules)
+from torchvision.ops.roi_align import is_compile_supported as asked
+answer = asked("cpu")
+print("torch._dynamo" in sys.modules)
+from torch._dynamo.utils import is_compile_supported
+print(answer == is_compile_supported("cpu"))
+"""
+
+
+def test_torchvision_imports_the_compiler_only_when_it_asks_it():
+    """It takes as long as torch itself."""
+    command = [sys.executable, "-c", WITHOUT_COMPILER]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "True", "True"]

@@ -54,6 +54,7 @@ def run(task, beat=lambda: None, call_limit_s=60.0):
     return task.run(devices.find("cpu"), Sampling(call_limit_s=call_limit_s), beat)
 
 
+@pytest.mark.usefixtures("brief_rounds")
 def test_a_run_times_collectives_and_steps_and_the_next_run_measures_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(group_storing, "SIZES", {"cpu": [4096]})
     monkeypatch.setitem(group_storing.PROCESSES, "cpu", (2,))
