@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from measure.domain.chips import SIXTEEN_BITS
 from measure.domain.values import si
 from measure.errors import UserError
 from measure.serving.decoder import Decoder, DecoderLayer, Experts, count_layers
@@ -161,7 +162,15 @@ def check_context(decoder: Decoder, tokens: int) -> None:
 
 
 def check_precisions(decoder: Decoder, chip: str, flop_per_s: Mapping[str, float]) -> None:
-    """Raise UserError for weights whose arithmetic a chip has no units for; ``flop_per_s`` has its rates."""
+    """Raise UserError for weights whose arithmetic a chip has no units for; ``flop_per_s`` has its rates.
+
+    All that is not quantised is computed in the base: at 16 bits, a chip may have units for the other format alone.
+    """
+    base = decoder.base.arithmetic
+    if base in SIXTEEN_BITS and base not in flop_per_s:
+        other = next(each for each in SIXTEEN_BITS if each != base)
+        remedy = f"use --weights {other} or another chip" if other in flop_per_s else "use another chip"
+        raise UserError(f"{decoder.name}: {chip} has no units for {base}, in which the network is computed; {remedy}")
     forms = {form.name: form for _, form, _ in decoder.weights}
     for name, form in sorted(forms.items()):
         if form.arithmetic not in flop_per_s:

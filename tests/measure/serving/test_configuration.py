@@ -212,6 +212,16 @@ def test_weights_and_cache_can_be_stored_otherwise():
     assert decoder.cache_byte(1) == 61 * 576
 
 
+def test_the_other_sixteen_bits_are_of_the_whole_network():
+    decoder = configuration.find("Meta-Llama-3.1-8B")
+    half = configuration.stored(decoder, "fp16")
+    assert {half.base.name, half.cache.name, *(form.name for _, form, _ in half.weights)} == {"fp16"}
+    assert half.weight_byte == decoder.weight_byte
+    kept = configuration.stored(decoder, "fp16", "fp8")
+    assert (kept.base.name, kept.cache.name) == ("fp16", "fp8")
+    assert configuration.stored(decoder, "fp8").base.name == "bf16"
+
+
 def test_bad_configurations_are_refused_in_a_sentence(tmp_path):
     def refused(values: object, words: str) -> None:
         path = tmp_path / "config.json"

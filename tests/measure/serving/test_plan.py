@@ -111,6 +111,17 @@ def test_weights_that_do_not_fit_are_told_by_how_much():
         most_requests(decoder, Plan(tensor=2), 131_072, H100)
 
 
+def test_a_bf16_network_needs_units_for_bf16():
+    """Turing multiplies fp16 alone at 16 bits: its white paper names no bf16, which Ampere brought."""
+    decoder, t4 = configuration.find("Meta-Llama-3.1-8B"), {"fp32": 8.1e12, "fp16": 65e12, "int8": 130e12}
+    for weights in (None, "int8"):  # the head stays at 16 bits
+        with pytest.raises(UserError, match=r"has no units for bf16, .*; use --weights fp16 or another chip"):
+            check_precisions(configuration.stored(decoder, weights), "NVIDIA T4", t4)
+    check_precisions(configuration.stored(decoder, "fp16"), "NVIDIA T4", t4)
+    with pytest.raises(UserError, match="has no units for bf16, in which the network is computed; use another chip"):
+        check_precisions(decoder, "A", {"fp32": 8.1e12})
+
+
 def test_a_precision_that_a_chip_lacks_is_refused():
     """An A100 has no units for fp8 or fp4; it unpacks mxfp4."""
     a100 = {"fp32": 19.5e12, "fp16": 312e12, "bf16": 312e12, "int8": 624e12}

@@ -94,6 +94,27 @@ def test_a_configuration_of_ones_own(capsys, tmp_path):
     assert json.loads(printed.out)["model"].endswith("config.json")
 
 
+def test_a_chip_without_bf16_serves_fp16(capsys):
+    words, model = ("--chip", "NVIDIA T4", CHIP, "--gpus", "2"), "hf:Meta-Llama-3.1-8B"
+    code, printed = predict(capsys, *words, "--json", model=model)
+    assert code == 0
+    assert [row["chip"] for row in json.loads(printed.out)["predictions"]] == [CHIP]
+    assert "Left out: NVIDIA T4 has no units for bf16" in printed.err
+    assert "--weights fp16" in printed.err
+    code, printed = predict(capsys, *words, "--weights", "fp16", "--json", model=model)
+    found = json.loads(printed.out)
+    assert code == 0
+    assert {row["chip"] for row in found["predictions"]} == {"NVIDIA T4", CHIP}
+    assert (found["weight_formats"], found["cache_format"]) == (["fp16"], "fp16")
+    plan = ["plan", model, "--chip", "NVIDIA T4", "--gpus", "8", "--batch", "8", "--data", "cache"]
+    for more, remedy in (([], "use fp32, fp16"), (["--inference"], "--weights fp16")):
+        assert command.main([*plan, *more]) == 2
+        assert remedy in capsys.readouterr().err
+    for more in (["--precision", "fp16"], ["--inference", "--weights", "fp16"]):
+        assert command.main([*plan, *more]) == 0
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
