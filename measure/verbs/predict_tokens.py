@@ -78,7 +78,7 @@ def main(flags: argparse.Namespace) -> int:
         for requests in sorted(set(flags.batch_sizes)):
             rows.append(predictor.predict(with_requests(load, requests), requests, flags.price))
     refused += [
-        f"{name} is not predicted: tokens are those of GPUs with a rate at 16 bits; name one" for name in others
+        f"{name} is not predicted: tokens need a chip of kind gpu with a 16-bit rate; name one" for name in others
     ]
     if not rows:
         raise UserError(f"{decoder.name}: {refused[0]}")

@@ -102,8 +102,8 @@ def test_a_context_beyond_the_configuration_is_refused():
     ("context", "output", "remedy"),
     [
         (40_960, 1024, "use a context of 39936 or less"),  # 40,960 - 1,024
-        (4096, 1_000_000, "use an output of 36864 or less"),  # 40,960 - 4,096
-        (40_000, 1024, "use a context of 39936 or less or an output of 960 or less"),
+        (4096, 1_000_000, "use an --output of 36864 or less"),  # 40,960 - 4,096
+        (40_000, 1024, "use a context of 39936 or less or an --output of 960 or less"),
         (40_960, 40_960, "use less of both"),
     ],
 )
