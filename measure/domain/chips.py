@@ -39,7 +39,8 @@ def fastest_units(rows: Iterable[Any]) -> dict[str, Any]:
 def reachable_peak(roof: Roof, precision: str) -> float | None:
     """Return a chip's highest rate that arithmetic at a precision may reach; None if its datasheet has no such rate.
 
-    torch may run fp32 in TF32, and a datasheet may name one of the formats of 16 bits for both.
+    torch may run fp32 in TF32, and a datasheet may name one of the formats of 16 bits for both. No arithmetic is faster
+    than this rate; that the chip has units for the precision does not follow.
     """
     return max((roof.flop_per_s[rate] for rate in RATES[precision] if rate in roof.flop_per_s), default=None)
 

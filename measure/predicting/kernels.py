@@ -159,6 +159,13 @@ def term_names(kind: str) -> list[str]:
     return list(TERMS[kind](defaultdict(lambda: np.ones(1))))
 
 
+class Rates(dict[str, float]):
+    """The peaks (FLOP/s) of a chip by the precisions that its units have; any other is computed at 16 bits."""
+
+    def __missing__(self, precision: str) -> float:
+        return max(self[each] for each in SIXTEEN_BITS if each in self)
+
+
 @dataclass(frozen=True, eq=False)
 class ServedChip:
     """A chip by its datasheet: peaks (FLOP/s) by precision, bandwidth (B/s), memory (B), power limit (W), class, link.
@@ -196,9 +203,7 @@ def served_chips(data: Path) -> dict[str, ServedChip]:
         roof = datasheet_roof(rows)
         if rows[0].chip_kind != "gpu" or roof.byte_per_s is None or not set(SIXTEEN_BITS) & set(roof.flop_per_s):
             continue
-        rates = {str(each): float(rate) for each, rate in roof.flop_per_s.items()}
-        either = max(rates[each] for each in SIXTEEN_BITS if each in rates)
-        rates = dict.fromkeys(SIXTEEN_BITS, either) | rates
+        rates = Rates({str(each): float(rate) for each, rate in roof.flop_per_s.items()})
         memory = "HBM" if (rows[0].memory_type or "").startswith("HBM") else "GDDR"
         fewest = next((each for each in ("fp4", "fp8") if each in rates), "16 bits")
         held = max((row.memory_byte for row in rows if row.memory_byte), default=None)

@@ -109,7 +109,7 @@ def parts_of(found: Step, chip: ServedChip, engine: str, model: KernelModel) -> 
         groups.setdefault((*group_key(operation), operation.precision), []).append(operation)
     for (kind, formats, part, precision), operations in groups.items():
         calls = np.array([each.calls for each in operations])
-        rate = chip.flop_per_s.get(precision, chip.flop_per_s["bf16"])
+        rate = chip.flop_per_s[precision]
         if not kind:
             works = [(each.work.flop / rate, each.work.byte / chip.byte_per_s) for each in operations]
             sums[part] += float(np.max(works, axis=1) @ calls)

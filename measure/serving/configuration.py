@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.project import project_folder
-from measure.errors import UserError, unknown
+from measure.errors import UserError, quote, unknown
 from measure.serving.decoder import (
     Decoder,
     DecoderLayer,
@@ -91,7 +91,19 @@ def is_format(path: Path) -> bool:
 def read_file(path: Path) -> Decoder:
     """Return the decoder of a ``config.json``."""
     values = read_json(path, f"{path}:")
+    _check_schemes(values, str(path))
     return read({**values, "quantization_config": scheme_of(values, path)}, str(path))
+
+
+def _check_schemes(values: Mapping[str, Any], source: str) -> None:
+    inner = values.get("text_config")
+    for part in (values, inner if isinstance(inner, Mapping) else {}):
+        scheme = part.get("quantization_config")
+        if scheme is not None and not isinstance(scheme, Mapping):
+            raise UserError(
+                f"{source}: quantization_config is {quote(str(scheme))}, not an object; give the config.json as the "
+                "checkpoint has it"
+            )
 
 
 def scheme_of(values: Mapping[str, Any], path: Path | None) -> Mapping[str, Any] | None:
@@ -130,7 +142,7 @@ def read(values: Mapping[str, Any], source: str = "configuration") -> Decoder:
 
     Of a network that also sees pictures, the language model. Raises UserError for an unknown type.
     """
-    kind = str(values.get("model_type", "")).removesuffix("_text")
+    kind = str(Settings(values, source)("model_type")).removesuffix("_text")
     inner = values.get("text_config")
     settings = Settings({**values, **inner} if isinstance(inner, Mapping) else values, source)
     if kind not in KINDS:
@@ -140,6 +152,7 @@ def read(values: Mapping[str, Any], source: str = "configuration") -> Decoder:
         raise unknown(f"{source}: torch_dtype", dtype, DTYPES)
     base = FORMATS[DTYPES[dtype]]
     quantisation = None
+    _check_schemes(values, source)
     if scheme := scheme_of(values, None):
         quantisation = read_quantisation(scheme, base, source)
     layers = KINDS[kind](settings)

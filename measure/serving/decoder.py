@@ -384,10 +384,14 @@ class Decoder:
         """Return this decoder with its weights, or its cache, stored in another format.
 
         Router, embedding and head stay at 16 bits. So do latent attention and recurrences if the format has 4 bits, as
-        in most of NVIDIA's checkpoints (``exclude_modules`` in ``data/published/configurations``).
+        in most of NVIDIA's checkpoints (``exclude_modules`` in ``data/published/configurations``). The other format of
+        16 bits is that of the whole network, and of its cache if it was of the first, as with ``--dtype`` of engines.
         """
         if weights is None:
             return replace(self, cache=cache or self.cache)
+        base, held = self.base, cache or self.cache
+        if {base.name, weights.name} == {"fp16", "bf16"}:
+            base, held = weights, cache or (weights if self.cache == base else self.cache)
         layers = []
         for layer in self.layers:
             formats = {}
@@ -397,4 +401,4 @@ class Decoder:
                     if not (is_left or weight.is_plain):
                         formats[weight.name] = weights
             layers.append(replace(layer, formats=formats))
-        return replace(self, layers=tuple(layers), cache=cache or self.cache)
+        return replace(self, layers=tuple(layers), base=base, cache=held)

@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from measure.domain.chips import SIXTEEN_BITS
 from measure.domain.values import si
 from measure.errors import UserError
 from measure.serving.decoder import Decoder, DecoderLayer, Experts, count_layers
 from measure.serving.formats import FORMATS
 
 MOST = 1024  # GPUs of a plan that an error or a note suggests
+
+FLAGS = {"tensor": "--tp", "expert": "--ep", "data": "--dp", "pipeline": "--pp"}  # of the command lines
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,21 @@ class Plan:
         return self.tensor * self.data // self.expert
 
 
-def check_plan(decoder: Decoder, plan: Plan) -> None:
-    """Raise UserError for a plan that heads, matrices, experts or layers do not divide; it names the nearest sizes."""
+def as_flag(part: str, size: int) -> str:
+    return f"{FLAGS[part]} {size}"
+
+
+def as_size(part: str, size: int) -> str:
+    return f"{part}={size}"
+
+
+def check_plan(
+    decoder: Decoder, plan: Plan, asked: Callable[[str, int], str] = as_size, near: Callable[[str, int], str] = as_size
+) -> None:
+    """Raise UserError for a plan that heads, matrices, experts or layers do not divide; it names the nearest sizes.
+
+    ``asked`` says a size of the plan, and ``near`` how to ask for another one: a program says its flags.
+    """
     parts = [part for layer in decoder.layers for part in layer.parts]
     experts = [part for part in parts if isinstance(part, Experts)]
     depth, stage = len(decoder.layers), plan.tensor * plan.data
@@ -49,19 +65,20 @@ def check_plan(decoder: Decoder, plan: Plan) -> None:
 
     among = f"{experts[0].count} experts" if experts else "layers without experts"
     rules: tuple[tuple[str, Callable[[int], bool], str], ...] = (
-        ("data", lambda size: size >= 1, f"data={plan.data} is no number of groups"),
+        ("data", lambda size: size >= 1, f"{asked('data', plan.data)} is no number of groups"),
         ("tensor", lambda size: size >= 1 and all(part.can_divide(size) for part in parts),
-         f"tensor={plan.tensor} does not divide the heads and matrices of a layer"),
-        ("pipeline", lambda size: 1 <= size <= depth, f"{depth} layers cannot make pipeline={plan.pipeline} stages"),
+         f"{asked('tensor', plan.tensor)} does not divide the heads and matrices of a layer"),
+        ("pipeline", lambda size: 1 <= size <= depth,
+         f"{depth} layers cannot make {asked('pipeline', plan.pipeline)} stages"),
         ("expert", lambda size: size >= 1 and can_share(size),
-         f"expert={plan.expert} cannot share {among} among the {stage} GPUs of a stage"),
+         f"{asked('expert', plan.expert)} cannot share {among} among the {stage} GPUs of a stage"),
     )  # fmt: skip
     for name, is_able, reason in rules:
         size = getattr(plan, name)
         if not is_able(size):
             able = [each for each in range(1, MOST + 1) if is_able(each)]
-            near = [each for each in able if each < size][-1:] + [each for each in able if each > size][:1]
-            remedy = " or ".join(f"{name}={each}" for each in near) or "another size of the plan"
+            sizes = [each for each in able if each < size][-1:] + [each for each in able if each > size][:1]
+            remedy = " or ".join(near(name, each) for each in sizes) or "another size of the plan"
             raise UserError(f"plan of {decoder.name}: {reason}; use {remedy}")
 
 
@@ -148,20 +165,33 @@ def _room(decoder: Decoder, plan: Plan, memory_byte: float) -> str:
         except UserError:
             break
         if max(each.weight_byte for each in memories(decoder, larger, 1)) <= memory_byte:
-            sizes = ", ".join(f"{name}={size}" for name, size in vars(larger).items() if size > 1)
+            sizes = " ".join(as_flag(name, size) for name, size in vars(larger).items() if size > 1)
             return f"use {larger.gpus} GPUs ({sizes}) or weights of fewer bits"
     return "use a GPU with more memory or weights of fewer bits"
 
 
-def check_context(decoder: Decoder, tokens: int) -> None:
-    """Raise UserError for more tokens than the configuration takes."""
-    if tokens > decoder.positions:
-        most = decoder.positions
-        raise UserError(f"{decoder.name}: takes {most} tokens at most, not {tokens}; use a context of {most} or less")
+def check_context(decoder: Decoder, tokens: int, output: int = 0) -> None:
+    """Raise UserError for more tokens than the configuration takes; ``output`` of them are an answer's."""
+    most, context = decoder.positions, tokens - output
+    if tokens <= most:
+        return
+    rooms = {"a context": most - output, "an --output": most - context if output else 0}
+    remedy = " or ".join(f"{name} of {room} or less" for name, room in rooms.items() if room > 0)
+    parts = f" ({context} of context and {output} of output)" if output else ""
+    remedy = remedy or "less of both"
+    raise UserError(f"{decoder.name}: takes {most} tokens at most, not {tokens}{parts}; use {remedy}")
 
 
 def check_precisions(decoder: Decoder, chip: str, flop_per_s: Mapping[str, float]) -> None:
-    """Raise UserError for weights whose arithmetic a chip has no units for; ``flop_per_s`` has its rates."""
+    """Raise UserError for weights whose arithmetic a chip has no units for; ``flop_per_s`` has its rates.
+
+    All that is not quantised is computed in the base: at 16 bits, a chip may have units for the other format alone.
+    """
+    base = decoder.base.arithmetic
+    if base in SIXTEEN_BITS and base not in flop_per_s:
+        other = next(each for each in SIXTEEN_BITS if each != base)
+        remedy = f"use --weights {other} or another chip" if other in flop_per_s else "use another chip"
+        raise UserError(f"{decoder.name}: {chip} has no units for {base}, in which the network is computed; {remedy}")
     forms = {form.name: form for _, form, _ in decoder.weights}
     for name, form in sorted(forms.items()):
         if form.arithmetic not in flop_per_s:

@@ -71,7 +71,7 @@ def decode(decoder: Decoder, plan: Plan, requests: int, context: int) -> Step:
 
     Raises UserError for a plan or a context that the decoder does not take.
     """
-    check_context(decoder, context + 1)
+    check_context(decoder, context + 1, 1)
     return _step(decoder, plan, requests, 1, context)
 
 

@@ -284,7 +284,12 @@ def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
 
 def _count(flag: str, name: str, batches: Sequence[int], flags: argparse.Namespace, counted: Calls) -> list[Key]:
     """Return the calls of the model of this name, given for ``flag``; add those to ``counted`` that it lacks."""
-    model = resolve_request_of_one(flag, with_defaults(models=[name], data=flags.data)).models[0]
+    try:
+        model = resolve_request_of_one(flag, with_defaults(models=[name], data=flags.data)).models[0]
+    except UserError:
+        if flag == "MODEL" and predict_tokens.is_served(name):
+            raise UserError(f"MODEL: {name} is a served language model; add --gpus 1 to predict its tokens") from None
+        raise
     shape, stored = shape_name(model.input_shape), stored_as(flags.precision)
     keys = [Key(model.name, shape, batch, stored, flags.training) for batch in batches]
     home = Workloads(flags.data) if model.source == OWN else Workloads(flags.data, COUNTED)

@@ -4,23 +4,26 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
-from measure.cache.project import curated_file
-from measure.domain.chips import fold_name
+from measure.cache.project import curated_file, read_both
+from measure.domain.chips import fold_name, rows_by_name
 from measure.domain.values import latency, plain, si
-from measure.errors import UserError, chosen
+from measure.errors import UserError, chosen, matching
 from measure.predicting import serving
 from measure.predicting.kernels import ServedChip, served_chips
 from measure.predicting.links import no_link
 from measure.predicting.served_prediction import Likely, ServedPrediction, ServedPredictor, with_requests
 from measure.predicting.served_records import KernelCoefficient
 from measure.predicting.serving import Load
+from measure.published.records import Chip
 from measure.serving import configuration
 from measure.serving.decoder import Decoder
-from measure.serving.plan import Plan, check_context, check_plan, check_precisions, most_requests
+from measure.serving.plan import Plan, as_flag, check_context, check_plan, check_precisions, most_requests
 from measure.verbs.flags import parse_count, parse_positive
+from measure.verbs.run_flags import resolve_request_of_one, with_defaults
 from measure.verbs.stored import STORED, add_stored, stored_formats, stored_text
 from measure.verbs.terminal import aligned, markdown
 
@@ -54,17 +57,17 @@ def _parse_price(text: str) -> float:
 
 def main(flags: argparse.Namespace) -> int:
     """Predict the tokens of a served language model."""
-    decoder = configuration.find(flags.model.removeprefix("hf:"))
-    decoder = configuration.stored(decoder, flags.weights, flags.cache)
+    decoder = configuration.stored(_decoder(flags), flags.weights, flags.cache)
     plan = _plan(flags)
     context, output = flags.context or CONTEXT, flags.output or OUTPUT
-    check_plan(decoder, plan)
-    check_context(decoder, context + output)
+    check_plan(decoder, plan, as_flag, partial(_flags_of, flags, plan))
+    check_context(decoder, context + output, output)
     predictor = ServedPredictor.read(curated_file(KernelCoefficient, flags.data).parents[1])
     engine = flags.engine or ENGINES[0]
     rows: list[ServedPrediction] = []
     refused: list[str] = []
-    for chip in _chips(flags.data, flags.chip):
+    chips, others = _chips(flags.data, flags.chip)
+    for chip in chips:
         try:
             _check(decoder, plan, chip, context + output)
         except UserError as problem:
@@ -74,6 +77,9 @@ def main(flags: argparse.Namespace) -> int:
         load = Load(decoder, plan, chip, engine, 1, context, output)
         for requests in sorted(set(flags.batch_sizes)):
             rows.append(predictor.predict(with_requests(load, requests), requests, flags.price))
+    refused += [
+        f"{name} is not predicted: tokens need a chip of kind gpu with a 16-bit rate; name one" for name in others
+    ]
     if not rows:
         raise UserError(f"{decoder.name}: {refused[0]}")
     if flags.chip and refused:
@@ -97,6 +103,37 @@ def main(flags: argparse.Namespace) -> int:
     return 0
 
 
+def is_served(name: str) -> bool:
+    """Return whether a name is one of a committed configuration or the path of one."""
+    return name.endswith(".json") or configuration.committed(name.removeprefix("hf:")) is not None
+
+
+def _decoder(flags: argparse.Namespace) -> Decoder:
+    try:
+        return configuration.find(flags.model.removeprefix("hf:"))
+    except UserError as problem:
+        if is_served(flags.model):
+            raise
+        unknown_name = problem
+    try:
+        resolve_request_of_one("MODEL", with_defaults(models=[flags.model], data=flags.data))
+    except UserError:
+        raise unknown_name from None
+    given = " and ".join(f"--{name}" for name in ASKED if getattr(flags, name) is not None)
+    raise UserError(
+        f"{given}: for the tokens of a served language model, and {flags.model} is no configuration of one; "
+        "leave out such flags, or name a configuration"
+    )
+
+
+def _flags_of(flags: argparse.Namespace, plan: Plan, part: str, size: int) -> str:
+    """Return the flags that change the plan's size of a part and, if they are given too, the number of GPUs."""
+    gpus = replace(plan, **{part: size}).gpus
+    if flags.gpus is None or gpus == plan.gpus:
+        return as_flag(part, size)
+    return f"--gpus {gpus}" if part == "tensor" and flags.tp is None else f"--gpus {gpus} {as_flag(part, size)}"
+
+
 def _plan(flags: argparse.Namespace) -> Plan:
     sizes = {part: getattr(flags, name) for name, part in PLAN.items()}
     others = (sizes["data"] or 1) * (sizes["pipeline"] or 1)
@@ -107,16 +144,26 @@ def _plan(flags: argparse.Namespace) -> Plan:
     if plan.gpus != gpus:
         raise UserError(
             f"--gpus: the plan has {plan.gpus} GPUs (tp {plan.tensor} x dp {plan.data} x pp {plan.pipeline}), "
-            f"not {gpus}; change one of them"
+            f"not {gpus}; use --gpus {plan.gpus} or change another of them"
         )
     return plan
 
 
-def _chips(data: Path, names: Sequence[str] | None) -> list[ServedChip]:
-    chips = served_chips(data)
+def _chips(data: Path, names: Sequence[str] | None) -> tuple[list[ServedChip], list[str]]:
+    """Return the chips of these names and globs (default: all) that serve, and the named ones that do not.
+
+    Globs alone that match none that serves name those that they match.
+    """
+    chips, rows = served_chips(data), rows_by_name(read_both(Chip, data))
     devices = {chip.name: chip for chip in chips.values()}
-    globs = [chips[fold_name(name)].name if fold_name(name) in chips else name for name in names or ("*",)]
-    return [devices[name] for name in sorted(chosen("--chip", globs, devices))]
+    if names is None:
+        return [devices[name] for name in sorted(devices)], []
+    every = {of[0].chip for of in rows.values()}
+    globs = [rows[fold_name(name)][0].chip if fold_name(name) in rows else name for name in names]
+    wanted = sorted(chosen("--chip", globs, every))
+    served, others = [name for name in wanted if name in devices], [name for name in wanted if name not in devices]
+    named = {name for glob in globs if not {*glob} & {*"*?["} for name in matching(every, glob)}
+    return [devices[name] for name in served], [name for name in others if name in named or not served]
 
 
 def _check(decoder: Decoder, plan: Plan, chip: ServedChip, tokens: int) -> None:

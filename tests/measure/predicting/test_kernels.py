@@ -204,6 +204,17 @@ def test_a_sample_holds_all_series(rows):
     assert taken.groupby("series").size().max() <= kernel_study.MOST
 
 
+def test_a_chip_has_the_rates_of_its_own_units_alone():
+    """bf16 came with Ampere. Datasheets: V100 125 and T4 65 TFLOP/s at fp16, A100 312 at both."""
+    chips = kernels.served_chips(Path(ROOT / "data"))
+    for name, rate in (("nvidia v100 sxm2", 125e12), ("nvidia t4", 65e12)):
+        assert chips[name].flop_per_s["fp16"] == rate
+        assert "bf16" not in chips[name].flop_per_s
+        assert chips[name].flop_per_s["fp8"] == rate  # a step's scores without such units
+    assert chips["nvidia a100 sxm 80gb"].flop_per_s["bf16"] == 312e12
+    assert chips["nvidia a100 sxm 80gb"].flop_per_s["fp16"] == 312e12
+
+
 def test_classes_of_chips():
     chips = kernels.served_chips(Path(ROOT / "data"))
     named = {name: chips[name].chip_class for name in ("nvidia h200 sxm", "nvidia a100 sxm 80gb", "nvidia l40s")}

@@ -212,6 +212,16 @@ def test_weights_and_cache_can_be_stored_otherwise():
     assert decoder.cache_byte(1) == 61 * 576
 
 
+def test_the_other_sixteen_bits_are_of_the_whole_network():
+    decoder = configuration.find("Meta-Llama-3.1-8B")
+    half = configuration.stored(decoder, "fp16")
+    assert {half.base.name, half.cache.name, *(form.name for _, form, _ in half.weights)} == {"fp16"}
+    assert half.weight_byte == decoder.weight_byte
+    kept = configuration.stored(decoder, "fp16", "fp8")
+    assert (kept.base.name, kept.cache.name) == ("fp16", "fp8")
+    assert configuration.stored(decoder, "fp8").base.name == "bf16"
+
+
 def test_bad_configurations_are_refused_in_a_sentence(tmp_path):
     def refused(values: object, words: str) -> None:
         path = tmp_path / "config.json"
@@ -220,7 +230,10 @@ def test_bad_configurations_are_refused_in_a_sentence(tmp_path):
             configuration.find(str(path))
 
     refused({**SIZES, "model_type": "lama"}, "model_type: 'lama' is not one of .*the nearest are llama")
-    refused(SIZES, "model_type: '' is not one of")
+    refused(SIZES, "config.json: lacks model_type; give the config.json as")
+    for scheme in ([1], "fp8", False):
+        refused({**SIZES, "model_type": "llama", "quantization_config": scheme}, "quantization_config is .* not an obj")
+    refused({**SIZES, "model_type": "llama", "text_config": {"quantization_config": [1]}}, "is '.1.', not an object")
     refused({"model_type": "llama"}, "config.json: lacks intermediate_size; give the config.json as")
     refused({**SIZES, "model_type": "llama", "num_hidden_layers": "4"}, "num_hidden_layers is '4', not a whole number")
     refused({**SIZES, "model_type": "llama", "num_key_value_heads": 3}, "4 heads cannot share 3 heads of keys")

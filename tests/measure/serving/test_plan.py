@@ -5,7 +5,7 @@ import pytest
 from measure.errors import UserError
 from measure.serving import configuration
 from measure.serving.decoder import GroupedAttention, StateSpace
-from measure.serving.plan import Plan, check_precisions, memories, most_requests
+from measure.serving.plan import Plan, check_context, check_precisions, memories, most_requests
 from measure.serving.step import decode, prefill
 
 H100 = 80e9  # bytes
@@ -92,15 +92,34 @@ def test_networks_without_experts_share_none():
 def test_a_context_beyond_the_configuration_is_refused():
     decoder = configuration.find("Qwen3-32B")  # 40,960 positions
     decode(decoder, Plan(), 1, 40_959)
-    for step in (lambda: decode(decoder, Plan(), 1, 40_960), lambda: prefill(decoder, Plan(), 1, 40_961)):
-        with pytest.raises(UserError, match="takes 40960 tokens at most, not 40961; use a context of 40960 or less"):
-            step()
+    with pytest.raises(UserError, match="takes 40960 tokens at most, not 40961; use a context of 40960 or less"):
+        prefill(decoder, Plan(), 1, 40_961)
+    with pytest.raises(UserError, match="use a context of 40959 or less"):  # a token more is scored
+        decode(decoder, Plan(), 1, 40_960)
+
+
+@pytest.mark.parametrize(
+    ("context", "output", "remedy"),
+    [
+        (40_960, 1024, "use a context of 39936 or less"),  # 40,960 - 1,024
+        (4096, 1_000_000, "use an --output of 36864 or less"),  # 40,960 - 4,096
+        (40_000, 1024, "use a context of 39936 or less or an --output of 960 or less"),
+        (40_960, 40_960, "use less of both"),
+    ],
+)
+def test_the_room_of_context_and_output_is_told(context, output, remedy):
+    decoder = configuration.find("Qwen3-32B")  # 40,960 positions
+    with pytest.raises(UserError, match=remedy) as refused:
+        check_context(decoder, context + output, output)
+    assert str(refused.value).endswith(remedy)
+    check_context(decoder, 39_936 + 1024, 1024)
+    check_context(decoder, 4096 + 36_864, 36_864)
 
 
 def test_weights_that_do_not_fit_are_told_by_how_much():
     """Llama-3.1-70B at 16 bits: 141.1 GB, 61.1 more than 80. On two GPUs 70.6 GB each fit."""
     decoder = configuration.find("Meta-Llama-3.1-70B")
-    with pytest.raises(UserError, match=r"take 61\.1 GB more than it has .*; use 2 GPUs \(tensor=2\) or weights of"):
+    with pytest.raises(UserError, match=r"take 61\.1 GB more than it has .*; use 2 GPUs \(--tp 2\) or weights of"):
         most_requests(decoder, Plan(), 4096, H100)
     with pytest.raises(UserError, match="use a GPU with more memory or weights of fewer bits"):
         most_requests(configuration.find("DeepSeek-V3"), Plan(), 4096, 1e9)
@@ -109,6 +128,17 @@ def test_weights_that_do_not_fit_are_told_by_how_much():
         UserError, match=r"one request of 131072 tokens takes 12.0 GB more than the weights leave of 80"
     ):
         most_requests(decoder, Plan(tensor=2), 131_072, H100)
+
+
+def test_a_bf16_network_needs_units_for_bf16():
+    """Turing multiplies fp16 alone at 16 bits: its white paper names no bf16, which Ampere brought."""
+    decoder, t4 = configuration.find("Meta-Llama-3.1-8B"), {"fp32": 8.1e12, "fp16": 65e12, "int8": 130e12}
+    for weights in (None, "int8"):  # the head stays at 16 bits
+        with pytest.raises(UserError, match=r"has no units for bf16, .*; use --weights fp16 or another chip"):
+            check_precisions(configuration.stored(decoder, weights), "NVIDIA T4", t4)
+    check_precisions(configuration.stored(decoder, "fp16"), "NVIDIA T4", t4)
+    with pytest.raises(UserError, match="has no units for bf16, in which the network is computed; use another chip"):
+        check_precisions(decoder, "A", {"fp32": 8.1e12})
 
 
 def test_a_precision_that_a_chip_lacks_is_refused():

@@ -94,13 +94,41 @@ def test_a_configuration_of_ones_own(capsys, tmp_path):
     assert json.loads(printed.out)["model"].endswith("config.json")
 
 
+def test_a_chip_without_bf16_serves_fp16(capsys):
+    words, model = ("--chip", "NVIDIA T4", CHIP, "--gpus", "2"), "hf:Meta-Llama-3.1-8B"
+    code, printed = predict(capsys, *words, "--json", model=model)
+    assert code == 0
+    assert [row["chip"] for row in json.loads(printed.out)["predictions"]] == [CHIP]
+    assert "Left out: NVIDIA T4 has no units for bf16" in printed.err
+    assert "--weights fp16" in printed.err
+    code, printed = predict(capsys, *words, "--weights", "fp16", "--json", model=model)
+    found = json.loads(printed.out)
+    assert code == 0
+    assert {row["chip"] for row in found["predictions"]} == {"NVIDIA T4", CHIP}
+    assert (found["weight_formats"], found["cache_format"]) == (["fp16"], "fp16")
+    plan = ["plan", model, "--chip", "NVIDIA T4", "--gpus", "8", "--batch", "8", "--data", "cache"]
+    for more, remedy in (([], "use fp32, fp16"), (["--inference"], "--weights fp16")):
+        assert command.main([*plan, *more]) == 2
+        assert remedy in capsys.readouterr().err
+    for more in (["--precision", "fp16"], ["--inference", "--weights", "fp16"]):
+        assert command.main([*plan, *more]) == 0
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--gpus", "7"], "tensor=4 or tensor=8"),
-        (["--gpus", "8", "--tp", "8", "--ep", "3"], "use expert=1"),
-        (["--gpus", "8", "--tp", "4"], "the plan has 4 GPUs"),
-        (["--gpus", "8", "--context", "200000"], "use a context of 131072 or less"),
+        (["--gpus", "7"], "--tp 7 does not divide the heads and matrices of a layer; use --gpus 4 or --gpus 8"),
+        (["--gpus", "6", "--dp", "2"], "use --gpus 4 or --gpus 8"),  # 2 x 2 or 2 x 4
+        (["--gpus", "3", "--tp", "3"], "use --gpus 2 --tp 2 or --gpus 4 --tp 4"),
+        (["--tp", "3"], "use --tp 2 or --tp 4"),
+        (["--gpus", "8", "--tp", "8", "--ep", "3"], "use --ep 1"),
+        (["--gpus", "8", "--tp", "4"], "the plan has 4 GPUs (tp 4 x dp 1 x pp 1), not 8; use --gpus 4 or"),
+        (["--gpus", "81", "--pp", "81"], "80 layers cannot make --pp 81 stages; use --gpus 80 --pp 80"),
+        (["--gpus", "8", "--context", "131072"], "use a context of 130048 or less"),  # 131,072 - 1,024
+        (["--gpus", "8", "--output", "1000000"], "use an --output of 126976 or less"),  # 131,072 - 4,096
+        (["--gpus", "8", "--chip", "Google TPU v4"], "Google TPU v4 is not predicted: tokens need a chip of kind gpu"),
+        (["--gpus", "8", "--chip", "Google*"], "is not predicted: tokens need a chip of kind gpu"),
         (["--gpus", "1", "--chip", CHIP], "more than it has"),
         (["--gpus", "8", "--chip", CHIP, "--weights", "nvfp4"], "has no units for fp4"),
         (["--gpus", "8", "--weights", "fp7"], "fp7"),
@@ -161,6 +189,28 @@ def test_a_fit_without_some_terms_gets_one_sentence(capsys, tmp_path, table, los
     printed = capsys.readouterr()
     assert f"{table}.csv: {says}" in printed.err
     assert len(printed.err.splitlines()) == 1
+
+
+def test_chips_without_a_prediction_are_named_and_left_out(capsys):
+    words = "--gpus", "8", "--weights", "fp8", "--json", "--chip"
+    code, printed = predict(capsys, *words, "google tpu v4", CHIP)
+    assert code == 0
+    assert [row["chip"] for row in json.loads(printed.out)["predictions"]] == [CHIP]
+    assert printed.err.startswith("Left out: Google TPU v4 is not predicted")
+    code, printed = predict(capsys, *words, "*TPU*", CHIP)  # a glob names nobody
+    assert (code, printed.err) == (0, "")
+
+
+def test_flags_and_models_that_do_not_belong_together(capsys, tmp_path):
+    (tmp_path / "config.json").write_text("{}", "utf-8")
+    for model in (LLAMA, "hf:Meta-Llama-3.1-8B", "hf:config.json"):
+        code, printed = predict(capsys, "--chip", CHIP, model=model)
+        assert code == 2
+        assert "add --gpus 1 to predict its tokens" in printed.err
+    code, printed = predict(capsys, "--gpus", "2", "--context", "4096", model="resnet50")
+    assert code == 2
+    assert printed.err.count("--gpus and --context: ") == 1
+    assert "leave out such flags" in printed.err
 
 
 def test_an_unknown_type_and_an_unknown_name(capsys, tmp_path):
