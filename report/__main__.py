@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from base64 import b64decode
@@ -329,7 +330,7 @@ def start(folder: Path) -> int:
     called = as_called("report")
     if _python() != "python":
         called = called.replace("python -m", f"{sys.executable} -m")
-    print(f"Next: cd {folder}; {called}")
+    print(f"Next: cd {shlex.quote(str(folder))}; {called}")
     return 0
 
 
