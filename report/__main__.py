@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 from base64 import b64decode
@@ -245,8 +246,15 @@ def _require_whole(data: Path) -> None:
     from measure.cache.folders import FILES, Folder
 
     for path in (data / "machines").glob("[!.]*/*.csv"):
-        if path.name in FILES.values() and not (path.is_file() and path.read_bytes().endswith(b"\n")):
+        if path.name in FILES.values() and not _is_whole(path):
             Folder(path.parent).check()
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return path.read_bytes().endswith(b"\n")
+    except OSError:  # the check says why
+        return False
 
 
 def _require_writable(out: Path) -> None:
@@ -302,8 +310,15 @@ def run(words: Sequence[str], project: Path | None) -> int:
 
 
 def holds_tables(data: Path) -> bool:
-    """Return whether a cache has any table besides the counts of ``measure predict``."""
-    return any(path.relative_to(data).parts[0] != "prediction" for path in data.rglob("*.csv"))
+    """Return whether a cache has any table besides the counts of ``measure predict``.
+
+    Raises UserError for a machine's folder that cannot be read.
+    """
+    from measure.cache.folders import machine_names  # late, so that --help answers at once
+
+    return bool(machine_names(data)) or any(
+        path.relative_to(data).parts[0] != "prediction" for path in data.rglob("*.csv")
+    )
 
 
 def start(folder: Path) -> int:
@@ -315,7 +330,7 @@ def start(folder: Path) -> int:
     called = as_called("report")
     if _python() != "python":
         called = called.replace("python -m", f"{sys.executable} -m")
-    print(f"Next: cd {folder}; {called}")
+    print(f"Next: cd {shlex.quote(str(folder))}; {called}")
     return 0
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from measure.cache.project import ROOT, SETTINGS_FILE, project_folder
@@ -26,11 +27,18 @@ author_cells.colophon()
 
 
 def new(folder: Path) -> list[Path]:
-    """Write a folder that is ready to render; return its files. Raises UserError if it is not empty."""
+    """Write a folder that is ready to render; return its files. Raises UserError if it is not empty.
+
+    Nothing is left of a folder that could not be written completely.
+    """
     try:
-        is_taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        is_file = not missing and not folder.is_dir()
+        is_taken = not missing and not is_file and any(folder.iterdir())
     except OSError as problem:  # such as an unreadable folder or a long name
         raise UserError(f"{folder}: cannot be used ({problem.strerror}); name another folder") from None
+    if is_file:
+        raise UserError(f"{folder} is a file; name a folder that is new")
     if is_taken:
         raise UserError(f"{folder} is there already and not empty; name a folder that is new")
     root = project_folder()
@@ -45,8 +53,16 @@ def new(folder: Path) -> list[Path]:
         "index.qmd": f"{before}{{{{< include {DISCUSSION} >}}}}\n\n{COLOPHON}{heading}{after}",
         **{name: read_text(STARTER / name) for name in (DISCUSSION, "own.bib")},
     }
-    for name, text in contents.items():
-        write_file(folder / name, text.encode())
+    try:
+        for name, text in contents.items():
+            write_file(folder / name, text.encode())
+    except BaseException:  # Ctrl-C too
+        with suppress(OSError):
+            for name in contents:
+                (folder / name).unlink(missing_ok=True)
+            for each in missing:
+                each.rmdir()
+        raise
     return [folder / name for name in contents]
 
 

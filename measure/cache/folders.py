@@ -112,9 +112,10 @@ class Folder:
     def check(self) -> dict[type[Any], list[tuple[int, Any]]]:
         """Return all rows by record, each with its line.
 
-        Raises UserError for a damaged table, for child rows without any parent row, and for no environment.
+        Raises UserError for a damaged table, for two rows of one key with other values, for child rows without any
+        parent row, and for no environment.
         """
-        tables = {record: table.numbered(path, record, whole=True) for record, path in self.paths.items()}
+        tables = {record: table.checked(path, record) for record, path in self.paths.items()}
         needed = {Environment, *(PARENTS[record] for record in self.children if tables[record])}
         for record, rows in tables.items():
             if record in needed and not rows:
@@ -358,4 +359,5 @@ class MachineFolder(Folder):
 
 
 def machine_names(data: Path) -> list[str]:
-    return sorted(path.parent.name for path in (data / "machines").glob(f"*/{FILES[Environment]}"))
+    """Return the names of the machines' folders. Raises UserError for a folder that cannot be read."""
+    return table.folders_with(FILES[Environment], data / "machines")

@@ -68,6 +68,24 @@ def _lines(path: Path) -> tuple[bytes, bytes]:
     return content[:end], content[end:]
 
 
+def folders_with(name: str, folder: Path) -> list[str]:
+    """Return the sorted names of the subfolders that have a file of this name. A missing folder has none.
+
+    Raises UserError for a folder that cannot be read: ``Path.glob`` would leave it out without a word.
+    """
+    found, there = [], folder
+    try:
+        for there in [folder / each for each in os.listdir(folder)]:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                os.stat(there / name)
+                found.append(there.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as problem:
+        raise UserError(f"{there}: cannot be read ({problem.strerror}); restore the folder or move it away") from None
+    return sorted(found)
+
+
 def set_torn_line_aside(path: Path) -> Path | None:
     """Move a torn last line to a file next to the table, and return that file. Raises UserError if it cannot."""
     complete, torn = _lines(path)
@@ -118,13 +136,35 @@ def rows_of(record: type[Record], columns: Columns) -> list[Record]:
     return [*map(record, *columns.values())]
 
 
-def numbered(path: Path, record: type[Record], key: Sequence[str] = (), whole: bool = False) -> Numbered[Record]:
+def numbered(path: Path, record: type[Record], key: Sequence[str] = ()) -> Numbered[Record]:
     """Return the rows with their last lines; with ``key`` only the first row per value of these columns.
 
-    A torn last line is skipped, or refused in a table that must be ``whole``. A table written by hand may have one.
+    A torn last line is skipped. A table written by hand may have one.
     """
-    numbers, found = _read_columns(path, record, key, whole)
+    numbers, found = _read_columns(path, record, key)
     return [*zip(numbers, rows_of(record, found), strict=True)]
+
+
+def checked(path: Path, record: type[Record]) -> Numbered[Record]:
+    """Return the rows with their last lines. Raises UserError for a torn last line, and for a row that contradicts an
+    earlier one: it has the same key and other values.
+
+    No writer leaves both (``merged``). The same row twice, as after a merge by git, does no harm.
+    """
+    numbers, found = _read_columns(path, record, whole=True)
+    rows, names = [*zip(numbers, rows_of(record, found), strict=True)], TABLES[record].key
+    keys = [*zip(*(found[name] for name in names), strict=True)]
+    if len(set(keys)) < len(keys):
+        first: dict[Any, tuple[int, Any]] = {}
+        for key, (line, row) in zip(keys, rows, strict=True):
+            before, earlier = first.setdefault(key, (line, row))
+            if row != earlier:
+                name = next(name for name, cell in vars(row).items() if cell != getattr(earlier, name))
+                raise UserError(
+                    f"{path}, line {line}, column {name}: contradicts line {before}, which has the same "
+                    f"{', '.join(names)}; delete the wrong line"
+                )
+    return rows
 
 
 def _read_columns(

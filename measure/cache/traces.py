@@ -49,8 +49,11 @@ def traces_folder(data: Path) -> Path:
 
 
 def trace_names(data: Path) -> list[str]:
-    """Return the names of the traces' folders. A trace's devices are written last, and commit it."""
-    return sorted(path.parent.name for path in traces_folder(data).glob(f"*/{TABLES[TraceDevice].name}"))
+    """Return the names of the traces' folders. A trace's devices are written last, and commit it.
+
+    Raises UserError for a folder that cannot be read.
+    """
+    return table.folders_with(TABLES[TraceDevice].name, traces_folder(data))
 
 
 def read_trace(data: Path, name: str) -> StoredTrace:

@@ -18,20 +18,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from measure.cache.folders import ADDED, FILES, Folder, MachineFolder, Workloads, machine_names
+from measure.cache.folders import ADDED, FILES, MEASURED, Folder, MachineFolder, Workloads, machine_names
 from measure.cache.project import ROOT
 from measure.cache.table import in_turn, write
 from measure.domain.models import ALL_MEASURED, MEASURED_SHAPES, OWN
-from measure.domain.records import (
-    CollectiveMeasurement,
-    DataParallelStep,
-    Environment,
-    HardwareCounterProfile,
-    Profile,
-    RoofMeasurement,
-    Run,
-    Sample,
-)
+from measure.domain.records import DataParallelStep, Environment, HardwareCounterProfile, Profile, Run, Sample
 from measure.domain.schema import TABLES
 from measure.domain.words import stored_as
 from measure.domain.workload_records import Workload
@@ -116,14 +107,15 @@ def find_machine(data: Path, name: str | None) -> MachineFolder:
     # The machine measured last, as in the paper: a clone also holds a machine of the project
     folders = [MachineFolder(data, each) for each in chosen("--machine", [name] if name else names, names)]
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
-    if not any(map(machine.rows, (Run, RoofMeasurement, CollectiveMeasurement, DataParallelStep))):
+    if not any(map(machine.rows, MEASURED)):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with {as_called('measure')}")
     return machine
 
 
 def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
     """Write the zip, whole or not at all, and return a line about its contents."""
-    measured = {row.model for record in (Run, Profile, DataParallelStep) for row in machine.rows(record)}
+    of_models = Run, Profile, HardwareCounterProfile, DataParallelStep
+    measured = {row.model for record in of_models for row in machine.rows(record)}
     workloads = Workloads(data)
     counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
     left_out, partial = 0, target.with_name(f".{target.name}.part")  # the next pack replaces it after a kill
@@ -176,7 +168,8 @@ def citation(machine: MachineFolder, zipped: Path, author: str) -> str:
     newest_run = max(runs, key=attrgetter("recorded_at"), default=None)
     made_with = [f"Roofwright {newest_run.version}"] if newest_run and newest_run.version else []
     digest = hashlib.sha256(zipped.read_bytes()).hexdigest()
-    notes = ", ".join([*made_with, f"torch {newest.torch}", f"{len(runs)} rounds", f"SHA-256 {digest}"])
+    torch = [f"torch {newest.torch}"] if newest.torch else []  # imported counters come without
+    notes = ", ".join([*made_with, *torch, f"{len(runs)} rounds", f"SHA-256 {digest}"])
     entry = {
         "type": "data",
         "title": f"Measurements of {newest.name} ({machine.name})",

@@ -26,6 +26,7 @@ from measure.errors import UserError, as_called, chosen
 from measure.predicting.records import COUNTED
 from measure.verbs.flags import Verbs, add_formats, add_verb, no_measurements
 from measure.verbs.terminal import Line, Table, aligned, interval, markdown, text, write_csv
+from roofwright.command_line import data_flag
 
 COUNTERS = {  # the columns that add up to each amount
     "kernels": (("calls",), ""), "kernel time": (("time_s",), "s"), "read": (("dram_read_byte",), "B"),
@@ -72,22 +73,28 @@ def show(flags: argparse.Namespace) -> int:
         machines.append((folder, environment, folder.cells(environment, codes, phases=phases)))
     _warn_of_torn_rows([*(folder for folder, *_ in machines), *workloads.folders()])
     steps = {folder.name: folder.rows_in(environment, DataParallelStep) for folder, environment, _ in machines}
+    counters = {folder.name: folder.rows_in(environment, KernelCounters) for folder, environment, _ in machines}
     if flags.models:
         measured = {row.model for *_, cells in machines for row in cells}
-        measured |= {row.model for found in steps.values() for row in found}
-        wanted = chosen("MODEL", flags.models, measured | {row.model for row in counts})
+        measured |= {row.model for found in (*steps.values(), *counters.values()) for row in found}
+        there = measured | {row.model for row in counts}
+        if not there:  # such as roofs alone
+            how = f"{as_called('measure')} --models NAME{data_flag(flags.data)}"
+            raise UserError(f"MODEL: no model was measured or counted yet in {flags.data}; run {how} first")
+        wanted = chosen("MODEL", flags.models, there)
         counts = [row for row in counts if row.model in wanted]
         for *_, cells in machines:
             cells[:] = [cell for cell in cells if cell.model in wanted]
         steps = {name: [row for row in found if row.model in wanted] for name, found in steps.items()}
-        machines = [machine for machine in machines if machine[-1] or steps[machine[0].name]]
+        counters = {name: [row for row in found if row.model in wanted] for name, found in counters.items()}
+        machines = [each for each in machines if each[-1] or steps[each[0].name] or counters[each[0].name]]
     if flags.json:
         records = [
             {
                 "folder": str(folder.folder),
                 "environment": asdict(environment),
                 "cells": list(map(asdict, cells)),
-                "hardware_counters": [asdict(row) for row in folder.rows_in(environment, KernelCounters)],
+                "hardware_counters": [*map(asdict, counters[folder.name])],
                 "collectives": collectives_as_json(folder.rows_in(environment, CollectiveMeasurement)),
                 "data_parallel_steps": steps_as_json(steps[folder.name]),
             }
@@ -117,8 +124,7 @@ def show(flags: argparse.Namespace) -> int:
             lines = cell_lines(folder, environment, cells, table) + step_lines(steps[folder.name], table)
             if not flags.models:
                 lines += collective_lines(folder.rows_in(environment, CollectiveMeasurement), table)
-                lines += counter_lines(folder.rows_in(environment, KernelCounters), table)
-            parts.append(lines)
+            parts.append(lines + counter_lines(counters[folder.name], table))
         parts += [count_lines(counts, table)] if counts else []
         parts += [trace_lines(traces, table)] if traces else []
         print("\n\n".join(map("\n".join, parts)))

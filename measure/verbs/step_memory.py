@@ -124,7 +124,8 @@ def memory_lines(steps: Sequence[StepMemory], table: Table) -> list[str]:
     lines += ["", "A storage that several keep for the backward pass is saved by the first."]
     if table is aligned:
         lines.append(f"A bar is the bytes alive after a block's pass; {BAR} characters are the peak.")
-    lines += ["", "Saved by operator:", "", *operator_lines(first, table)]
+    if first.operators:
+        lines += ["", "Saved by operator:", "", *operator_lines(first, table)]
     lines += ["", "With checkpoints (torch.utils.checkpoint, use_reentrant=False):", "", *plan_lines(first, table)]
     return lines
 
@@ -171,6 +172,8 @@ def operator_lines(step: StepMemory, table: Table) -> list[str]:
 
 def plan_lines(step: StepMemory, table: Table) -> list[str]:
     """Return a table of the plans, and the segments of the last one, which has the least peak."""
+    if len(step.blocks) == 1:
+        return ["One layer: there is nothing to checkpoint."]
     if len(step.plans) == 1:
         return ["The blocks are no chain, in which one runs after the other, so there is no plan for them."]
     rows: list[Line] = [("plan", "peak", "of the peak", "recomputed")]

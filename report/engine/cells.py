@@ -38,7 +38,8 @@ def failure(error: BaseException) -> dict[str, Any]:
     places = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if "<ipython-" in frame.filename]
     line = error.lineno if isinstance(error, SyntaxError) else places[0] if places else 1
     name = type(error).__name__
-    return {"error": f"{name}: {error}", "line": line or 1, "is_input": name == "UserError"}
+    is_input = name == "UserError"  # its text is a sentence for the user, complete without the class
+    return {"error": str(error) if is_input else f"{name}: {error}", "line": line or 1, "is_input": is_input}
 
 
 def main() -> None:

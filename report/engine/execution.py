@@ -148,11 +148,11 @@ def _state(project: Project, data: Path) -> str:
     return _digest(*texts)
 
 
-def _left_out(outcome: Outcome, start: str) -> str:
+def _left_out(outcome: Outcome, place: str, expression: str = "") -> str:
     """Return a sentence in place of failed code. Raises UserError if the render has to end."""
-    line = f"{start}{outcome['error']}"
     if outcome["is_input"]:
-        raise UserError(line)
+        raise UserError(f"{place}: {outcome['error']}")
+    line = f"{place}: {expression and f'`{expression}` raises '}{outcome['error']}"
     if os.environ.get(failures.STRICT):
         raise failures.StrictError(line)
     return failures.noted_as(line, line)
@@ -170,7 +170,7 @@ def _with_values(line: Line, made: Iterator[Outcome], has_failed: bool) -> Line:
             pieces[at] = as_markdown(outcome["outputs"])
             continue
         if not (has_failed and outcome["error"].startswith("NameError")):
-            _left_out(outcome, f"{line.place}: `{expression}` raises ")
+            _left_out(outcome, line.place, expression)
         pieces[at] = MISSING
     return line.beside("".join(pieces))
 
@@ -188,7 +188,7 @@ def as_markdown(outputs: list[dict[str, str]]) -> str:
 
 def _cell_texts(cell: CodeCell, outcome: Outcome, root: Path) -> list[str]:
     if "error" in outcome:
-        place = f"{cell.opening.file}:{cell.first_line + outcome['line'] - 1}: "
+        place = f"{cell.opening.file}:{cell.first_line + outcome['line'] - 1}"
         texts = ["", escape(_left_out(outcome, place)), ""]
     elif not cell.options["include"]:
         return []

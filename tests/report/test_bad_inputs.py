@@ -10,7 +10,8 @@ from measure.domain.records import Sample
 from measure.domain.schema import TABLES
 from measure.published.records import PrintedModel
 
-TABLE = "data/machines/example-cpu/runs.csv"
+MACHINE = "data/machines/example-cpu"
+TABLE = f"{MACHINE}/runs.csv"
 SAMPLE_HEADER, PRINTED_HEADER = (",".join(TABLES[record].columns) for record in (Sample, PrintedModel))
 SAMPLE = "cpu-new,lean,1,fp32,inference,eager,0,1,inf,0,,,,,,,"
 
@@ -21,6 +22,28 @@ def without(path):
 
 def rewritten(path, change):
     return lambda _monkeypatch: Path(path).write_bytes(change(Path(path).read_bytes()))
+
+
+def again(name, column, value):
+    """Repeats a table's first row with another value."""
+
+    def change(content):
+        head, first, *_ = content.decode().splitlines()
+        cells = first.split(",")
+        cells[head.split(",").index(column)] = value
+        return content + (",".join(cells) + "\n").encode()
+
+    return rewritten(f"{MACHINE}/{name}", change)
+
+
+def looped(path):
+    """Makes a link to itself of a path, which no user can read, not even root."""
+
+    def do(_monkeypatch):
+        Path(path).rename(f"{path}-away")
+        Path(path).symlink_to(Path(path).name)
+
+    return do
 
 
 def no_pandoc(monkeypatch):
@@ -69,6 +92,8 @@ DAMAGED = [
     ("column forward_mac: the cell is '0'",
      swapped("data/workload/counting_programs.csv", ",1000,2000400000,", ",1000,0,")),
     ("column latency_s: the cell is 'inf'", text("data/machines/example-cpu/samples.csv", SAMPLE_HEADER, SAMPLE)),
+    ("samples.csv, line 701, column latency_s: contradicts line 2", again("samples.csv", "latency_s", "5.5")),
+    ("runs.csv, line 265, column status: contradicts line 2", again("runs.csv", "status", "oom")),
     ("column caches: the cell is '1:2'",
      swapped("data/machines/example-cpu/machine.csv", "1:65536:2;2:2097152:2;3:16777216:1", "1:2")),
     (": is not the sum of the model's layers in layers.csv",
@@ -88,6 +113,8 @@ CASES = [
     *(Bad("report check --data data", *rest) for rest in [*DAMAGED, *CUT]),
     *(Bad(f"report {verb} --data data", *CUT[0])
       for verb in ("why machine", "figures", "--engine embedded --formats html")),
+    *(Bad(f"{words} --data data", f"{MACHINE}: cannot be read", looped(MACHINE))
+      for words in ("report check", "report --engine embedded", "measure show")),
     *(Bad("measure add-machine data/machines/example-cpu --data new", *rest) for rest in CUT),
 ]  # fmt: skip
 

@@ -1,6 +1,8 @@
 import csv
+import errno
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -103,6 +105,20 @@ def test_a_read_only_folder_is_said_before_any_cell_runs(project, no_quarto, cap
 def test_a_chapter_that_is_wrong(project, no_quarto, capsys, chapter, message):
     root = project("{{< include chapter.qmd >}}\n", chapter=chapter)
     assert refusal(capsys, root, "--formats", "html").startswith(message)
+
+
+@pytest.mark.parametrize("verb", [["check"], ["--engine", "embedded"]])
+def test_a_table_of_another_user_is_named(project, capsys, monkeypatch, verb):
+    root, read = project(), Path.read_bytes
+    shutil.copytree(WORLD, root / "data", dirs_exist_ok=True)
+
+    def refuse(path):  # as the system does; root may read anything
+        if path.name == "samples.csv":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert re.search(r"samples\.csv: cannot be read \(Permission denied\)", refusal(capsys, root, *verb))
 
 
 def test_check_reads_every_table_and_says_what_is_in_it(capsys):

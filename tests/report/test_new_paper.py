@@ -1,11 +1,14 @@
 """A paper of a reader's own: made, rendered, changed, failing."""
 
+import errno
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from contextlib import chdir
+from pathlib import Path
 
 import pypdfium2
 import pytest
@@ -76,6 +79,33 @@ def test_new_takes_no_folder_that_holds_something(tmp_path, capsys):
     assert "name a folder that is new" in capsys.readouterr().err
     assert command.main(["new", str(tmp_path / ("x" * 300))]) == 2  # no system takes so long a name
     assert "name another folder" in capsys.readouterr().err
+
+
+def test_new_names_a_file_and_quotes_the_next_command(tmp_path, capsys):
+    there = tmp_path / "notes"
+    there.write_text("")
+    assert command.main(["new", str(there)]) == 2
+    assert f"{there} is a file; name a folder" in capsys.readouterr().err
+    odd = tmp_path / "sp ace #1"
+    assert command.main(["new", str(odd)]) == 0
+    _, cd, where, *_ = shlex.split(capsys.readouterr().out.splitlines()[-1].replace(";", " ;"), comments=True)
+    assert (cd, where) == ("cd", str(odd))
+
+
+def test_a_full_disk_leaves_nothing_of_a_new_folder(tmp_path, monkeypatch):
+    write = Path.write_bytes
+
+    def refuse(path, content):
+        if "own.bib" in path.name:  # the last file
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "a" / "b", tmp_path / "empty"):
+        with pytest.raises(UserError, match="No space left"):
+            new_paper.new(folder)
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
 
 
 def test_files_of_the_folder_lie_over_those_of_the_package(folder):

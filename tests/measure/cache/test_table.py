@@ -88,6 +88,15 @@ def test_a_table_with_columns_in_another_order_takes_new_rows(path):
     assert path.read_text().startswith(RUN_HEADER)
 
 
+def test_a_row_twice_is_sound_until_it_contradicts_itself(path):
+    once = samples(2)
+    table.write(path, Sample, [*once, once[0]])
+    assert [line for line, _ in table.checked(path, Sample)] == [2, 3, 4]
+    table.append(path, Sample, [replace(once[1], latency_s=10 * once[1].latency_s)])
+    with pytest.raises(UserError, match=r"samples\.csv, line 5, column latency_s: contradicts line 3"):
+        table.checked(path, Sample)
+
+
 def test_a_torn_last_line_is_no_row_and_goes_with_the_next_write(path):
     assert table.set_torn_line_aside(path) is None
     table.append(path, Sample, samples(2))
@@ -97,7 +106,7 @@ def test_a_torn_last_line_is_no_row_and_goes_with_the_next_write(path):
         path.write_bytes(whole + b"e1,net,1,fp32,infer")
         assert table.read(path, Sample) == samples(2)  # a writer was killed
         with pytest.raises(UserError, match=r"samples\.csv, line 4: incomplete row"):
-            table.numbered(path, Sample, whole=True)
+            table.checked(path, Sample)
         change(path, Sample, samples(1, model="other"))
         assert [row.model for row in table.read(path, Sample)] == ["net", "net", "other"]
     path.write_bytes(whole + b"e1,net,1,fp3")
@@ -108,7 +117,7 @@ def test_a_torn_last_line_is_no_row_and_goes_with_the_next_write(path):
     aside.rmdir()
     assert table.set_torn_line_aside(path) == aside
     assert (path.read_bytes(), aside.read_bytes()) == (whole, b"e1,net,1,fp3\n")
-    assert len(table.numbered(path, Sample, whole=True)) == 2
+    assert len(table.checked(path, Sample)) == 2
 
 
 @pytest.mark.parametrize("change", [table.write, table.append])

@@ -48,3 +48,19 @@ def test_counters_of_a_machine_that_measured(call):
     (profile,) = box.rows(HardwareCounterProfile)
     assert (profile.environment_id, profile.phase, profile.precision) == ("e1", "inference", "bf16")
     assert (profile.input_shape, box.rows(Environment)) == ("3x600x600", [GPU])
+
+
+def test_imported_counters_alone_are_shown_and_handed_in(call, capsys):
+    assert call(f"{COUNTED}{T4}") == 0
+    capsys.readouterr()
+    assert command.main(["show", "resnet50", "--data", str(CACHE)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("resnet50")]
+    assert line.split()[1:6] == ["64", "fp32", "step", "eager", "4"]  # 2 kernels, twice each
+    assert command.main(["show", "alexnet", "--data", str(CACHE)]) == 2
+    assert "MODEL: 'alexnet' is not one of resnet50" in capsys.readouterr().err
+    assert command.main(["share", "t4.zip", "--data", str(CACHE)]) == 0
+    assert "torch None" not in capsys.readouterr().out
+    assert command.main(["add-machine", "t4.zip", "--data", "other"]) == 0
+    (name,) = machine_names(CACHE)
+    here, there = (MachineFolder(data, name).rows(KernelCounters) for data in (CACHE, Path("other")))
+    assert there == here

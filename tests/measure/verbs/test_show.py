@@ -103,6 +103,12 @@ def test_energy_has_a_column_only_on_a_device_that_counts_it(tmp_path, capsys):
     assert (rows["telling"]["energy_j"], rows["silent"]["energy_j"]) == ("0.31", "")
 
 
+def test_a_model_is_named_where_none_was_measured(tmp_path, capsys):
+    machine(tmp_path, "box")
+    assert command.main(["show", "alexnet", "--data", str(tmp_path)]) == 2
+    assert "MODEL: no model was measured or counted yet in " in capsys.readouterr().err
+
+
 def counted(model, batch, home, **changed):
     row = workload(model, batch, flop=5 * 10**9, parameter_count=124_000_000, traffic_byte=300_000_000)
     home.put([(replace(row, input_shape="16", precision="bf16", **changed), [], [])])

@@ -85,6 +85,12 @@ def test_blocks_that_are_no_chain_have_no_plans():
     assert lines[-1] == "The blocks are no chain, in which one runs after the other, so there is no plan for them."
 
 
+def test_one_layer_has_nothing_to_checkpoint():
+    lines = str(measure.memory(torch.nn.Linear(4, 4), torch.ones(2, 4))).splitlines()
+    assert lines[-1] == "One layer: there is nothing to checkpoint."
+    assert "Saved by operator:" not in lines  # the layer saves its input alone, which is there anyway
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

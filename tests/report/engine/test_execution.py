@@ -46,9 +46,12 @@ def test_bad_input_to_a_cell_ends_the_render(executed, tmp_path):
     cells = CELL.format("class UserError(Exception): pass\nraise UserError('no table')") + CELL.format(
         "open('ran', 'w')"
     )
-    with pytest.raises(UserError, match=r"^index\.qmd:3: UserError: no table"):
+    with pytest.raises(UserError, match=r"^index\.qmd:3: no table$"):
         executed(cells)
     assert not (tmp_path / "ran").exists()
+    inline = CELL.format("class UserError(Exception): pass\ndef f():\n    raise UserError('no table')")
+    with pytest.raises(UserError, match=r"^index\.qmd:7: no table$"):
+        executed(f"{inline}\nIt is `{{python}} f()`.\n")
 
 
 @pytest.mark.parametrize(
