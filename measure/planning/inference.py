@@ -10,7 +10,7 @@ from measure.planning.layout import divisors
 from measure.planning.training import ARITHMETIC, COMMUNICATION, MEMORY
 from measure.predicting.kernels import ServedChip
 from measure.serving.decoder import Decoder, Experts
-from measure.serving.plan import Plan, check_context, check_plan, memories
+from measure.serving.plan import Plan, check_plan, memories
 from measure.serving.step import COLLECTIVE, Operation, Step, decode, prefill
 
 SIZES = {"dp": "data", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
@@ -18,19 +18,19 @@ SIZES = {"dp": "data", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
 
 @dataclass(frozen=True)
 class LeastTimes:
-    """The least times (s) of a step's arithmetic, memory and communication, and the bytes that a GPU of each stage
-    sends, added. A token passes all stages. Overlapped, each stage takes its longest part.
+    """The least times (s) of a token's way through all stages, and the bytes that a GPU of each stage sends, added.
+
+    Arithmetic, memory and communication are those of one micro-batch. A stage takes their sum (``serial_s``), or the
+    longest of them (``overlapped_s``). A token's time is that of all stages in turn, or the slowest stage's time for
+    all micro-batches if that is longer. ``sent_byte`` are the bytes of all micro-batches.
     """
 
     arithmetic_s: float
     memory_s: float
     communication_s: float
+    serial_s: float
     overlapped_s: float
     sent_byte: float
-
-    @property
-    def serial_s(self) -> float:
-        return self.arithmetic_s + self.memory_s + self.communication_s
 
     @property
     def bound(self) -> str:
@@ -57,11 +57,13 @@ class ServingCollective:
 class ServingPlan:
     """How GPUs serve a decoder with ``requests`` at once, in all data groups together.
 
-    ``held_byte`` is what the fullest GPU holds: weights, and the cache of its group's requests.
+    The requests of a group pass the stages as ``micro_batches``, so that several stages work at once. ``held_byte`` is
+    what the fullest GPU holds: weights, and the cache of its group's requests.
     """
 
     plan: Plan
     requests: int
+    micro_batches: int
     weight_byte: float
     request_byte: float
     held_byte: float
@@ -95,7 +97,7 @@ def serving_plans(
 
     Raises UserError if there is none; it names the nearest that works.
     """
-    check_context(decoder, context + 1)
+    _check_prompt(decoder, context)
     sizes = {SIZES[flag]: size for flag, size in fixed.items()}
     most = fabric.node_gpus if fabric.network_byte_per_s is None else gpus
     able = [plan for plan in _plans(decoder, gpus) if plan.tensor <= most and plan.data <= requests]
@@ -104,6 +106,16 @@ def serving_plans(
         raise _refusal(decoder, gpus, requests, sizes, able, most)
     plans = (_serving_plan(decoder, chip, fabric, plan, requests, context) for plan in found)
     return sorted(plans, key=lambda each: each.rank)
+
+
+def _check_prompt(decoder: Decoder, context: int) -> None:
+    """Raise UserError for a context that leaves no room for the token of a step."""
+    if context >= decoder.positions:
+        most = decoder.positions
+        raise UserError(
+            f"{decoder.name}: takes {most} tokens at most, and a step adds one to the context of {context}; "
+            f"use a --context of {most - 1} or less"
+        )
 
 
 def _plans(decoder: Decoder, gpus: int) -> Iterator[Plan]:
@@ -153,27 +165,38 @@ def _serving_plan(
     if chip.memory_byte is not None:
         rooms = [max(0.0, chip.memory_byte - each.weight_byte) / each.request_byte for each in held]
         most = plan.data * int(min(rooms))
-    step = decode(decoder, plan, requests, context)
+    steps = {
+        count: decode(decoder, plan, plan.data * (group // count), context)
+        for count in range(1, plan.pipeline + 1)
+        if group % count == 0
+    }
+    times = {count: _times(step, chip, fabric, plan, count) for count, step in steps.items()}
+    count = min(times, key=lambda each: (times[each].overlapped_s, times[each].serial_s))
     return ServingPlan(
-        plan, requests, fullest.weight_byte, fullest.request_byte,
+        plan, requests, count, fullest.weight_byte, fullest.request_byte,
         fullest.weight_byte + group * fullest.request_byte, chip.memory_byte, most,
-        _times(step, chip, fabric, plan), _times(prefill(decoder, plan, plan.data, context), chip, fabric, plan),
-        tuple(_collectives(step, fabric, plan)),
+        times[count], _times(prefill(decoder, plan, plan.data, context), chip, fabric, plan),
+        tuple(_collectives(steps[count], fabric, plan, count)),
     )  # fmt: skip
 
 
-def _times(step: Step, chip: ServedChip, fabric: Fabric, plan: Plan) -> LeastTimes:
-    spent, overlapped_s, sent_byte = list[tuple[float, float, float]](), 0.0, 0.0
+def _times(step: Step, chip: ServedChip, fabric: Fabric, plan: Plan, micro_batches: int = 1) -> LeastTimes:
+    """Return the least times of so many micro-batches, each of which is a ``step``."""
+    spent, sent_byte = list[tuple[float, float, float]](), 0.0
     for stage in step.stages:
         arithmetic_s = sum(each.calls * each.work.flop / _rate(chip, each.precision) for each in stage)
         memory_s = sum(each.calls * each.work.byte for each in stage) / chip.byte_per_s
         sending = [each for each in stage if each.kind == COLLECTIVE]
         communication_s = sum(each.calls * _least_s(each, fabric, plan)[0] for each in sending)
         spent.append((arithmetic_s, memory_s, communication_s))
-        overlapped_s += max(spent[-1])
-        sent_byte += sum(each.calls * each.work.sent_byte for each in sending)
+        sent_byte += micro_batches * sum(each.calls * each.work.sent_byte for each in sending)
+
+    def token_s(stages: list[float]) -> float:
+        return max(sum(stages), micro_batches * max(stages))
+
     arithmetic_s, memory_s, communication_s = map(sum, zip(*spent, strict=True))
-    return LeastTimes(arithmetic_s, memory_s, communication_s, overlapped_s, sent_byte)
+    serial_s, overlapped_s = token_s([sum(each) for each in spent]), token_s([max(each) for each in spent])
+    return LeastTimes(arithmetic_s, memory_s, communication_s, serial_s, overlapped_s, sent_byte)
 
 
 def _rate(chip: ServedChip, precision: str) -> float:
@@ -188,13 +211,14 @@ def _least_s(operation: Operation, fabric: Fabric, plan: Plan) -> tuple[float, b
     return fabric.least_s(kind, operation.shape["message_byte"], gpus, stride), fabric.crosses(gpus, stride)
 
 
-def _collectives(step: Step, fabric: Fabric, plan: Plan) -> Iterator[ServingCollective]:
+def _collectives(step: Step, fabric: Fabric, plan: Plan, micro_batches: int) -> Iterator[ServingCollective]:
     for number, stage in enumerate(step.stages):
         for each in stage:
             if each.kind == COLLECTIVE:
                 kind, _, name = each.name.partition(" of ")
                 least_s, is_between = _least_s(each, fabric, plan)
+                calls = micro_batches * each.calls
                 yield ServingCollective(
-                    kind, name, number, int(each.shape["gpus"]), each.calls, each.shape["message_byte"],
-                    each.calls * each.work.sent_byte, is_between, each.calls * least_s,
+                    kind, name, number, int(each.shape["gpus"]), calls, each.shape["message_byte"],
+                    calls * each.work.sent_byte, is_between, calls * least_s,
                 )  # fmt: skip

@@ -14,7 +14,7 @@ from measure.serving.decoder import Decoder, Experts
 from measure.verbs.stored import stored_text
 from measure.verbs.terminal import Line, Table
 
-OF_NETWORK = "of the network"
+OF_NETWORK, MICRO_BATCHES = "of the network", "micro-batches"
 SHOWN = 8  # plans; --json has all
 
 
@@ -41,7 +41,7 @@ def _fits(fits: bool | None) -> str:
 TRAINING: dict[str, Callable[[TrainingPlan], str]] = {
     "plan": lambda row: row.layout.text,
     "recompute": lambda row: row.recompute,
-    "micro-batches": lambda row: f"{row.micro_batches} of {row.micro_batch}",
+    MICRO_BATCHES: lambda row: f"{row.micro_batches} of {row.micro_batch}",
     "memory a GPU": lambda row: si(row.memory.byte, "B"),
     "fits": lambda row: _fits(row.fits),
     "FLOP a GPU": lambda row: si(row.flop, "FLOP"),
@@ -54,6 +54,7 @@ TRAINING: dict[str, Callable[[TrainingPlan], str]] = {
 }
 SERVING: dict[str, Callable[[ServingPlan], str]] = {
     "plan": lambda row: row.text,
+    MICRO_BATCHES: lambda row: str(row.micro_batches),
     "weights a GPU": lambda row: si(row.weight_byte, "B"),
     "with the cache": lambda row: si(row.held_byte, "B"),
     "fits": lambda row: _fits(row.fits),
@@ -212,7 +213,10 @@ def serving_lines(
     best = plans[0]
     texts = [decoder.name, stored_text(decoder)]
     texts += [f"{best.requests:,} requests of {context:,} tokens", heading.text]
-    lines = [", ".join(texts), "", *_table(plans[:SHOWN], SERVING, table), *_more(len(plans)), ""]
+    columns = dict(SERVING)
+    if all(each.micro_batches == 1 for each in plans):
+        del columns[MICRO_BATCHES]
+    lines = [", ".join(texts), "", *_table(plans[:SHOWN], columns, table), *_more(len(plans)), ""]
     if best.collectives:
         lines += [f"The first plan, {best.text}: what a GPU sends in a step", ""]
         lines += [*_collectives(best.collectives, likely, table), ""]

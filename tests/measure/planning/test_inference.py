@@ -35,6 +35,44 @@ def test_four_gpus_that_share_matrices():
     assert sum(each.sent_byte for each in sums) == 161 * 8 * 8192 * 2 * 1.5
 
 
+LAYER = 2 * (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28672)  # B: queries, results; keys, values; perceptron
+HEAD = 2 * 128256 * 8192  # B
+CACHE = 4096 * 2 * 8 * 128 * 2  # B of a request in a layer: keys and values of 8 heads of 128 numbers
+
+
+@pytest.mark.parametrize(
+    ("sizes", "micro_batches", "read"),
+    [
+        # The last of the stages is the slowest, as it has the head. It reads its weights for each of the micro-batches
+        # in turn, and in each the cache of its requests: 64 / 4, 64 / 2 with half of the heads, 32 / 2 in a data group
+        ({"pp": 4}, 4, 20 * LAYER + HEAD + 16 * 20 * CACHE),
+        ({"tp": 2, "pp": 2}, 2, (40 * LAYER + HEAD + 32 * 40 * CACHE) / 2),
+        ({"dp": 2, "pp": 2}, 2, 40 * LAYER + HEAD + 16 * 40 * CACHE),
+    ],
+)
+def test_all_stages_of_a_pipeline_work_at_once(sizes, micro_batches, read):
+    (found,) = plans(requests=64, **sizes)
+    assert found.micro_batches == micro_batches
+    assert found.decode.overlapped_s == pytest.approx(micro_batches * read / 3.35e12, rel=0.015)  # and activations
+    # Cutting requests into micro-batches moves no cache: all of a group's stay on its GPUs
+    assert found.held_byte == found.weight_byte + 64 / sizes.get("dp", 1) * found.request_byte
+    # Each stage but the last one sends 8,192 numbers of each request once, however they are cut
+    sends = [each for each in found.collectives if each.kind == "send"]
+    assert sum(each.sent_byte for each in sends) == (sizes["pp"] - 1) * 64 / sizes.get("dp", 1) * 8192 * 2
+
+
+def test_a_single_request_passes_all_stages_in_turn():
+    (found,) = plans(requests=1, pp=4)
+    assert found.micro_batches == 1
+    assert found.decode.overlapped_s == pytest.approx((80 * LAYER + HEAD + 80 * CACHE) / 3.35e12, rel=0.01)
+
+
+def test_the_context_leaves_room_for_a_token():
+    with pytest.raises(UserError, match="use a --context of 131071 or less"):
+        plans(context=131072)
+    assert plans(context=131071)
+
+
 def test_plans_that_fit_come_first_and_the_others_by_memory():
     found = plans(gpus=2, requests=2)
     assert [plan.fits for plan in found] == sorted((plan.fits for plan in found), reverse=True)
