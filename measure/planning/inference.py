@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
+from math import gcd
 
 from measure.domain.collectives import SEND
 from measure.errors import UserError
@@ -10,7 +12,7 @@ from measure.planning.layout import divisors
 from measure.planning.training import ARITHMETIC, COMMUNICATION, MEMORY
 from measure.predicting.kernels import ServedChip
 from measure.serving.decoder import Decoder, Experts
-from measure.serving.plan import Plan, check_plan, memories
+from measure.serving.plan import MOST, Plan, check_plan, memories
 from measure.serving.step import COLLECTIVE, Operation, Step, decode, prefill
 
 SIZES = {"dp": "data", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
@@ -100,7 +102,7 @@ def serving_plans(
     _check_prompt(decoder, context)
     sizes = {SIZES[flag]: size for flag, size in fixed.items()}
     most = fabric.node_gpus if fabric.network_byte_per_s is None else gpus
-    able = [plan for plan in _plans(decoder, gpus) if plan.tensor <= most and plan.data <= requests]
+    able = list(_plans(decoder, gpus, requests, most))
     found = [plan for plan in able if all(getattr(plan, name) == size for name, size in sizes.items())]
     if not found:
         raise _refusal(decoder, gpus, requests, sizes, able, most)
@@ -118,12 +120,15 @@ def _check_prompt(decoder: Decoder, context: int) -> None:
         )
 
 
-def _plans(decoder: Decoder, gpus: int) -> Iterator[Plan]:
-    has_experts = any(isinstance(layer.feed_forward, Experts) for layer in decoder.layers)
-    for tensor in divisors(gpus):
-        for pipeline in divisors(gpus // tensor):
-            data = gpus // tensor // pipeline
-            for expert in divisors(tensor * data) if has_experts else [1]:
+def _plans(decoder: Decoder, gpus: int, requests: int, most_tensor: int) -> Iterator[Plan]:
+    """Yield all plans of so many GPUs, each of whose data groups has a request."""
+    experts = divisors(_experts(decoder)[0])
+    for tensor in _tensors(decoder, min(gpus, most_tensor)):
+        for pipeline in range(1, len(decoder.layers) + 1):
+            data, rest = divmod(gpus, tensor * pipeline)
+            if rest or data > requests:
+                continue
+            for expert in experts:
                 plan = Plan(tensor, expert, data, pipeline)
                 try:
                     check_plan(decoder, plan)
@@ -132,18 +137,46 @@ def _plans(decoder: Decoder, gpus: int) -> Iterator[Plan]:
                 yield plan
 
 
+def _tensors(decoder: Decoder, most: int) -> list[int]:
+    """Return the numbers of GPUs, up to ``most``, that can share the matrices."""
+    parts = {part for layer in decoder.layers for part in layer.parts}
+    return [size for size in range(1, min(most, MOST) + 1) if all(part.can_divide(size) for part in parts)]
+
+
+def _experts(decoder: Decoder) -> tuple[int, int]:
+    """Return the largest numbers of GPUs that can have different experts, and parts of the same; 1 and 0 if none do."""
+    found = {part for layer in decoder.layers for part in layer.parts if isinstance(part, Experts)}
+    return (gcd(*(part.count for part in found)), gcd(*(part.inner for part in found))) if found else (1, 0)
+
+
+def most_gpus(decoder: Decoder, most: int, requests: int, most_tensor: int) -> int:
+    """Return the largest number of GPUs, up to ``most``, that has a plan."""
+    count, inner = _experts(decoder)
+    stages = {first * second for first, second in product(divisors(count), divisors(inner))} if inner else set()
+    found = 1
+    for tensor, pipeline in product(_tensors(decoder, min(most, most_tensor)), range(1, len(decoder.layers) + 1)):
+        data = min(requests, most // (tensor * pipeline))
+        if inner:
+            able = (size // tensor for size in stages if size % tensor == 0)
+            data = max((each for each in able if each <= data), default=0)
+        found = max(found, tensor * pipeline * data)
+    return found
+
+
 def _refusal(
     decoder: Decoder, gpus: int, requests: int, sizes: dict[str, int], able: list[Plan], most: int
 ) -> UserError:
     asked = Plan(**sizes)
     check_plan(decoder, asked)  # it names the nearest size
     reason = f"the sizes make {asked.gpus} GPUs, and --gpus is {gpus}"
+    if not sizes:
+        reason = f"{gpus} GPUs cannot share {requests} requests and {len(decoder.layers)} layers"
     if asked.tensor > most:
         reason = f"--tp {asked.tensor} crosses nodes of {most} GPUs, and the links between nodes need --network GB/s"
     elif asked.data > requests:
         reason = f"--dp {asked.data} has more groups than --batch {requests} has requests"
     if not able:
-        return UserError(f"plan of {decoder.name}: {reason}; use another --gpus or a larger --batch")
+        return UserError(f"plan of {decoder.name}: {reason}; use --gpus {most_gpus(decoder, gpus, requests, most)}")
 
     def distance(plan: Plan) -> float:
         return sum(abs(getattr(plan, name) / size - 1) for name, size in sizes.items())

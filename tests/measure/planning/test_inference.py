@@ -14,8 +14,8 @@ LINK = Link(450e9, 8, "NVLink 4")
 H100 = ServedChip("NVIDIA H100 SXM", RATES, 3.35e12, 80e9, 700, "NVIDIA, HBM, fp8", "NVIDIA", LINK)
 
 
-def plans(gpus=4, requests=8, context=4096, **fixed):
-    decoder = configuration.find("Meta-Llama-3.1-70B")
+def plans(gpus=4, requests=8, context=4096, model="Meta-Llama-3.1-70B", **fixed):
+    decoder = configuration.find(model)
     return serving_plans(decoder, H100, Fabric(450e9, 8), gpus, requests, context, fixed)
 
 
@@ -85,9 +85,19 @@ def test_plans_that_fit_come_first_and_the_others_by_memory():
         ({"tp": 3}, "tensor=3 does not divide the heads and matrices of a layer; use tensor=2 or tensor=4"),
         ({"tp": 4, "dp": 3}, "the sizes make 12 GPUs, and --gpus is 4; the nearest that works is --dp 1 --tp 4 --pp 1"),
         ({"dp": 4, "requests": 2}, "--dp 4 has more groups than --batch 2 has requests; .* --dp 2"),
+        # 80 stages of the 8 GPUs of a node, for each of 8 requests
+        ({"gpus": 10**9 - 1}, "999999999 GPUs cannot share 8 requests and 80 layers; use --gpus 5120"),
         ({"tp": 16, "gpus": 16}, "--tp 16 crosses nodes of 8 GPUs, .* --network GB/s; .* --dp 2 --tp 8 --pp 1"),
     ],
 )
 def test_a_wrong_plan_gets_the_nearest_that_works(sizes, sentence):
     with pytest.raises(UserError, match=sentence):
         plans(**sizes)
+
+
+def test_the_most_gpus_that_share_experts():
+    # Mixtral has 32 layers and 8 experts of 14,336 = 2**11 x 7, so a stage may have 7 data groups, and not 9
+    for requests, most in ((7, 7 * 8 * 32), (9, 8 * 8 * 32)):
+        with pytest.raises(UserError, match=f"use --gpus {most}$"):
+            plans(10**6, requests, model="Mixtral-8x7B-v0.1")
+        assert plans(most, requests, model="Mixtral-8x7B-v0.1")
