@@ -157,6 +157,7 @@ def _training_notes(
 ) -> Iterator[str]:
     parts = {"arithmetic": best.arithmetic_s, "memory": best.memory_s, "communication": best.communication_s}
     times = " + ".join(f"{name} {latency(seconds)}" for name, seconds in parts.items())
+    network = setup.network
     idle = f", and idle {percent(best.bubble)} of the micro-batches' time" if best.bubble else ""
     yield f"Its step: {times}{idle}. Added: {latency(best.serial_s)}. Overlapped: {latency(best.overlapped_s)}."
     if best.fits is False:
@@ -170,12 +171,16 @@ def _training_notes(
         yield f"torch's Adam takes {states.update} B more during the update, counted here; its fused=True does not."
     yield (
         "MFU = model FLOP of the step / (step time x GPUs x peak). "
-        f"The model FLOP, {si(best.model_flop, 'FLOP')}, are three forward passes:"
+        f"The model FLOP, {si(best.model_flop, 'FLOP')}, are a forward and a backward pass."
     )
-    yield "products, and scores that no mask hides. What is computed again is FLOP of a GPU, not of the model."
+    if network.tokens:
+        yield "They count products, and scores that no mask hides. The backward pass has twice the forward FLOP."
+    else:
+        yield "The first layer needs no gradient of its input, so they are fewer than three forward passes."
+    yield "What is computed again is FLOP of a GPU, not of the model."
     yield "C: model FLOP of the step. F: peak (FLOP/s). W, V: link and network of a GPU (B/s). P: parameters."
     yield "w, g: bytes of a weight, a gradient. S: bytes that tensor groups gather and scatter in a step."
-    if setup.network.tokens:
+    if network.tokens:
         yield (
             "With C = 6 P tokens, so without attention, communication bounds the step below "
             f"2 g F / (6 W) = {plain(_tokens(setup, 2 * states.gradient))} tokens a GPU (DDP),"
