@@ -1,6 +1,6 @@
 """A served decoder on several GPUs: memory, requests that fit, and the least times of a prompt and of a step."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import gcd
@@ -22,9 +22,9 @@ SIZES = {"dp": "data", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
 class LeastTimes:
     """The least times (s) of a token's way through all stages, and the bytes that a GPU of each stage sends, added.
 
-    Arithmetic, memory and communication are those of one micro-batch. A stage takes their sum (``serial_s``), or the
-    longest of them (``overlapped_s``). A token's time is that of all stages in turn, or the slowest stage's time for
-    all micro-batches if that is longer. ``sent_byte`` are the bytes of all micro-batches.
+    Arithmetic, memory and communication are those of the largest micro-batch. A stage takes their sum (``serial_s``),
+    or the longest of them (``overlapped_s``). A token's time is that of all stages in turn, or the slowest stage's time
+    for all micro-batches if that is longer. ``sent_byte`` are the bytes of all micro-batches.
     """
 
     arithmetic_s: float
@@ -198,38 +198,49 @@ def _serving_plan(
     if chip.memory_byte is not None:
         rooms = [max(0.0, chip.memory_byte - each.weight_byte) / each.request_byte for each in held]
         most = plan.data * int(min(rooms))
-    steps = {
-        count: decode(decoder, plan, plan.data * (group // count), context)
-        for count in range(1, plan.pipeline + 1)
-        if group % count == 0
-    }
-    times = {count: _times(step, chip, fabric, plan, count) for count, step in steps.items()}
-    count = min(times, key=lambda each: (times[each].overlapped_s, times[each].serial_s))
+    cuts = [_micro_batches(decoder, plan, group, count, context) for count in range(1, min(plan.pipeline, group) + 1)]
+    times = {number: _times(steps, chip, fabric, plan) for number, steps in enumerate(cuts)}
+    best = min(times, key=lambda number: (times[number].overlapped_s, times[number].serial_s))
+    prompt = [(prefill(decoder, plan, plan.data, context), 1)]
     return ServingPlan(
-        plan, requests, count, fullest.weight_byte, fullest.request_byte,
+        plan, requests, best + 1, fullest.weight_byte, fullest.request_byte,
         fullest.weight_byte + group * fullest.request_byte, chip.memory_byte, most,
-        times[count], _times(prefill(decoder, plan, plan.data, context), chip, fabric, plan),
-        tuple(_collectives(steps[count], fabric, plan, count)),
+        times[best], _times(prompt, chip, fabric, plan), tuple(_collectives(cuts[best], fabric, plan)),
     )  # fmt: skip
 
 
-def _times(step: Step, chip: ServedChip, fabric: Fabric, plan: Plan, micro_batches: int = 1) -> LeastTimes:
-    """Return the least times of so many micro-batches, each of which is a ``step``."""
-    spent, sent_byte = list[tuple[float, float, float]](), 0.0
-    for stage in step.stages:
-        arithmetic_s = sum(each.calls * each.work.flop / _rate(chip, each.precision) for each in stage)
-        memory_s = sum(each.calls * each.work.byte for each in stage) / chip.byte_per_s
-        sending = [each for each in stage if each.kind == COLLECTIVE]
-        communication_s = sum(each.calls * _least_s(each, fabric, plan)[0] for each in sending)
-        spent.append((arithmetic_s, memory_s, communication_s))
-        sent_byte += micro_batches * sum(each.calls * each.work.sent_byte for each in sending)
+def _micro_batches(decoder: Decoder, plan: Plan, group: int, count: int, context: int) -> list[tuple[Step, int]]:
+    """Cut a group's requests as evenly as they go. Return the steps, the largest first, and how often each runs."""
+    least, rest = divmod(group, count)
+    sizes = [(least + 1, rest), (least, count - rest)]
+    return [(decode(decoder, plan, plan.data * size, context), runs) for size, runs in sizes if runs]
 
-    def token_s(stages: list[float]) -> float:
-        return max(sum(stages), micro_batches * max(stages))
 
-    arithmetic_s, memory_s, communication_s = map(sum, zip(*spent, strict=True))
-    serial_s, overlapped_s = token_s([sum(each) for each in spent]), token_s([max(each) for each in spent])
-    return LeastTimes(arithmetic_s, memory_s, communication_s, serial_s, overlapped_s, sent_byte)
+def _times(steps: list[tuple[Step, int]], chip: ServedChip, fabric: Fabric, plan: Plan) -> LeastTimes:
+    """Return the least times of micro-batches: steps, the largest first, and how often each runs."""
+    spent = [[_stage_times(stage, chip, fabric, plan) for stage in step.stages] for step, _ in steps]
+    runs = [number for _, number in steps]
+
+    def token_s(stage_s: Callable[[Iterable[float]], float]) -> float:
+        found = [[stage_s(stage) for stage in step] for step in spent]
+        busy = (
+            sum(number * time for number, time in zip(runs, stage, strict=True)) for stage in zip(*found, strict=True)
+        )
+        return max(sum(found[0]), *busy)
+
+    arithmetic_s, memory_s, communication_s = map(sum, zip(*spent[0], strict=True))
+    sent_byte = sum(number * work.sent_byte for step, number in steps for work in step.works())
+    return LeastTimes(arithmetic_s, memory_s, communication_s, token_s(sum), token_s(max), sent_byte)
+
+
+def _stage_times(
+    stage: tuple[Operation, ...], chip: ServedChip, fabric: Fabric, plan: Plan
+) -> tuple[float, float, float]:
+    """Return the least times (s) of arithmetic, memory and communication."""
+    arithmetic_s = sum(each.calls * each.work.flop / _rate(chip, each.precision) for each in stage)
+    memory_s = sum(each.calls * each.work.byte for each in stage) / chip.byte_per_s
+    sending = (each for each in stage if each.kind == COLLECTIVE)
+    return arithmetic_s, memory_s, sum(each.calls * _least_s(each, fabric, plan)[0] for each in sending)
 
 
 def _rate(chip: ServedChip, precision: str) -> float:
@@ -244,14 +255,15 @@ def _least_s(operation: Operation, fabric: Fabric, plan: Plan) -> tuple[float, b
     return fabric.least_s(kind, operation.shape["message_byte"], gpus, stride), fabric.crosses(gpus, stride)
 
 
-def _collectives(step: Step, fabric: Fabric, plan: Plan, micro_batches: int) -> Iterator[ServingCollective]:
-    for number, stage in enumerate(step.stages):
-        for each in stage:
-            if each.kind == COLLECTIVE:
-                kind, _, name = each.name.partition(" of ")
-                least_s, is_between = _least_s(each, fabric, plan)
-                calls = micro_batches * each.calls
-                yield ServingCollective(
-                    kind, name, number, int(each.shape["gpus"]), calls, each.shape["message_byte"],
-                    calls * each.work.sent_byte, is_between, calls * least_s,
-                )  # fmt: skip
+def _collectives(steps: list[tuple[Step, int]], fabric: Fabric, plan: Plan) -> Iterator[ServingCollective]:
+    for number in range(plan.pipeline):
+        for step, runs in steps:
+            for each in step.stages[number]:
+                if each.kind == COLLECTIVE:
+                    kind, _, name = each.name.partition(" of ")
+                    least_s, is_between = _least_s(each, fabric, plan)
+                    calls = runs * each.calls
+                    yield ServingCollective(
+                        kind, name, number, int(each.shape["gpus"]), calls, each.shape["message_byte"],
+                        calls * each.work.sent_byte, is_between, calls * least_s,
+                    )  # fmt: skip

@@ -61,6 +61,16 @@ def test_all_stages_of_a_pipeline_work_at_once(sizes, micro_batches, read):
     assert sum(each.sent_byte for each in sends) == (sizes["pp"] - 1) * 64 / sizes.get("dp", 1) * 8192 * 2
 
 
+def test_requests_are_cut_as_evenly_as_they_go():
+    # Three stages run 22 + 21 + 21 requests. The 22 pass all stages in a longer time than a stage takes for all
+    (found,) = plans(gpus=3, requests=64, pp=3)
+    assert found.micro_batches == 3
+    assert found.decode.overlapped_s == pytest.approx((80 * LAYER + HEAD + 22 * 80 * CACHE) / 3.35e12, rel=0.015)
+    # Each of two stages sends 8,192 numbers of each request
+    assert [(each.calls, each.message_byte / 8192 / 2) for each in found.collectives] == 2 * [(1, 22), (2, 21)]
+    assert found.decode.sent_byte == 2 * 64 * 8192 * 2
+
+
 def test_a_single_request_passes_all_stages_in_turn():
     (found,) = plans(requests=1, pp=4)
     assert found.micro_batches == 1
