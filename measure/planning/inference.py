@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import gcd
 
@@ -198,38 +199,56 @@ def _serving_plan(
     if chip.memory_byte is not None:
         rooms = [max(0.0, chip.memory_byte - each.weight_byte) / each.request_byte for each in held]
         most = plan.data * int(min(rooms))
-    cuts = [_micro_batches(decoder, plan, group, count, context) for count in range(1, min(plan.pipeline, group) + 1)]
-    times = {number: _times(steps, chip, fabric, plan) for number, steps in enumerate(cuts)}
-    best = min(times, key=lambda number: (times[number].overlapped_s, times[number].serial_s))
-    prompt = [(prefill(decoder, plan, plan.data, context), 1)]
+
+    @cache
+    def micro_batch(size: int) -> _MicroBatch:
+        return _MicroBatch.of(decode(decoder, plan, plan.data * size, context), chip, fabric, plan)
+
+    cuts = [_cut(group, count) for count in range(1, min(plan.pipeline, group) + 1)]
+    found = [[(micro_batch(size), runs) for size, runs in cut] for cut in cuts]
+    times = [_times(each) for each in found]
+    best = min(range(len(cuts)), key=lambda number: (times[number].overlapped_s, times[number].serial_s))
+    prompt = _MicroBatch.of(prefill(decoder, plan, plan.data, context), chip, fabric, plan)
     return ServingPlan(
         plan, requests, best + 1, fullest.weight_byte, fullest.request_byte,
         fullest.weight_byte + group * fullest.request_byte, chip.memory_byte, most,
-        times[best], _times(prompt, chip, fabric, plan), tuple(_collectives(cuts[best], fabric, plan)),
+        times[best], _times([(prompt, 1)]), tuple(_collectives(found[best], fabric, plan)),
     )  # fmt: skip
 
 
-def _micro_batches(decoder: Decoder, plan: Plan, group: int, count: int, context: int) -> list[tuple[Step, int]]:
-    """Cut a group's requests as evenly as they go. Return the steps, the largest first, and how often each runs."""
+def _cut(group: int, count: int) -> list[tuple[int, int]]:
+    """Cut a group's requests as evenly as they go. Return the sizes, the largest first, and how many have each."""
     least, rest = divmod(group, count)
-    sizes = [(least + 1, rest), (least, count - rest)]
-    return [(decode(decoder, plan, plan.data * size, context), runs) for size, runs in sizes if runs]
+    return [(size, runs) for size, runs in ((least + 1, rest), (least, count - rest)) if runs]
 
 
-def _times(steps: list[tuple[Step, int]], chip: ServedChip, fabric: Fabric, plan: Plan) -> LeastTimes:
-    """Return the least times of micro-batches: steps, the largest first, and how often each runs."""
-    spent = [[_stage_times(stage, chip, fabric, plan) for stage in step.stages] for step, _ in steps]
-    runs = [number for _, number in steps]
+@dataclass(frozen=True)
+class _MicroBatch:
+    """A step of some of a group's requests; ``stage_s`` are each stage's arithmetic, memory and communication."""
 
-    def token_s(stage_s: Callable[[Iterable[float]], float]) -> float:
-        found = [[stage_s(stage) for stage in step] for step in spent]
-        busy = (
-            sum(number * time for number, time in zip(runs, stage, strict=True)) for stage in zip(*found, strict=True)
-        )
-        return max(sum(found[0]), *busy)
+    step: Step
+    stage_s: list[tuple[float, float, float]]
+    sent_byte: float
 
-    arithmetic_s, memory_s, communication_s = map(sum, zip(*spent[0], strict=True))
-    sent_byte = sum(number * work.sent_byte for step, number in steps for work in step.works())
+    @classmethod
+    def of(cls, step: Step, chip: ServedChip, fabric: Fabric, plan: Plan) -> "_MicroBatch":
+        sending = (each for stage in step.stages for each in stage if each.kind == COLLECTIVE)
+        sent_byte = sum(each.calls * each.work.sent_byte for each in sending)
+        return cls(step, [_stage_times(stage, chip, fabric, plan) for stage in step.stages], sent_byte)
+
+
+def _times(cut: list[tuple[_MicroBatch, int]]) -> LeastTimes:
+    """Return the least times of micro-batches, the largest first, and how often each runs."""
+
+    def token_s(whole: Callable[[Iterable[float]], float]) -> float:
+        passing_s = sum(whole(stage) for stage in cut[0][0].stage_s)
+        busy_s = [0.0] * len(cut[0][0].stage_s)
+        for each, runs in cut:
+            busy_s = [busy + runs * whole(stage) for busy, stage in zip(busy_s, each.stage_s, strict=True)]
+        return max(passing_s, *busy_s)
+
+    arithmetic_s, memory_s, communication_s = map(sum, zip(*cut[0][0].stage_s, strict=True))
+    sent_byte = sum(runs * each.sent_byte for each, runs in cut)
     return LeastTimes(arithmetic_s, memory_s, communication_s, token_s(sum), token_s(max), sent_byte)
 
 
@@ -255,10 +274,10 @@ def _least_s(operation: Operation, fabric: Fabric, plan: Plan) -> tuple[float, b
     return fabric.least_s(kind, operation.shape["message_byte"], gpus, stride), fabric.crosses(gpus, stride)
 
 
-def _collectives(steps: list[tuple[Step, int]], fabric: Fabric, plan: Plan) -> Iterator[ServingCollective]:
+def _collectives(cut: list[tuple[_MicroBatch, int]], fabric: Fabric, plan: Plan) -> Iterator[ServingCollective]:
     for number in range(plan.pipeline):
-        for step, runs in steps:
-            for each in step.stages[number]:
+        for micro_batch, runs in cut:
+            for each in micro_batch.step.stages[number]:
                 if each.kind == COLLECTIVE:
                     kind, _, name = each.name.partition(" of ")
                     least_s, is_between = _least_s(each, fabric, plan)
