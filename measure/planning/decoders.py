@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from measure.domain.collectives import ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER
 from measure.errors import UserError
 from measure.planning import activations
-from measure.planning.layout import Layout, nearest
+from measure.planning.layout import Layout, divisors, nearest
 from measure.planning.work import CONTEXT, EXPERT, TENSOR, LayerCollective, StageWork
 from measure.serving import kernels
 from measure.serving.decoder import (
@@ -52,16 +52,21 @@ class TrainedDecoder:
 
     def tensor_refusal(self, size: int) -> str | None:
         """Return why so many GPUs cannot share the matrices, None if they can."""
-        parts = [part for layer in self.decoder.layers for part in layer.parts]
-
-        def is_able(size: int) -> bool:
-            experts = (part for part in parts if isinstance(part, Experts))
-            return all(part.can_divide(size) for part in parts) and all(part.inner % size == 0 for part in experts)
-
-        if is_able(size):
+        if size in self._tensors:
             return None
-        able = [each for each in range(1, MOST) if is_able(each)]
-        return f"--tp {size} does not divide the heads and matrices of a layer (--tp {nearest(able, size)} does)"
+        near = nearest(self._tensors, size)
+        return f"--tp {size} does not divide the heads and matrices of a layer (--tp {near} does)"
+
+    @cached_property
+    def _tensors(self) -> list[int]:
+        """The numbers of GPUs that can share the matrices."""
+        parts = {part for layer in self.decoder.layers for part in layer.parts}
+        experts = [part for part in parts if isinstance(part, Experts)]
+        return [
+            size
+            for size in range(1, MOST + 1)
+            if all(part.can_divide(size) for part in parts) and all(part.inner % size == 0 for part in experts)
+        ]
 
     def context_refusal(self, size: int) -> str | None:
         """Return why so many GPUs cannot split a sequence, None if they can.
@@ -71,7 +76,7 @@ class TrainedDecoder:
         """
         if size == 1 or self.tokens % (2 * size) == 0:
             return None
-        able = [each for each in range(1, self.tokens // 2 + 1) if each == 1 or self.tokens % (2 * each) == 0]
+        able = divisors(self.tokens // 2) if self.tokens % 2 == 0 else [1]
         return (
             f"--cp {size} does not cut {self.tokens} tokens into {2 * size} parts, two for each GPU "
             f"(--cp {nearest(able, size)} does)"
@@ -84,6 +89,8 @@ class TrainedDecoder:
         parts = [part for layer in self.decoder.layers for part in layer.parts if isinstance(part, Experts)]
         if not parts:
             return f"--ep {size} spreads experts, and the layers have none"
+        if size > parts[0].count:
+            return f"--ep {size} does not divide the {parts[0].count} experts of a layer"
         try:
             check_plan(self.decoder, Plan(tensor, size, size))
         except UserError:

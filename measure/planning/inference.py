@@ -1,7 +1,10 @@
 """A served decoder on several GPUs: memory, requests that fit, and the least times of a prompt and of a step."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from math import gcd
 
 from measure.domain.collectives import SEND
 from measure.errors import UserError
@@ -10,7 +13,7 @@ from measure.planning.layout import divisors
 from measure.planning.training import ARITHMETIC, COMMUNICATION, MEMORY
 from measure.predicting.kernels import ServedChip
 from measure.serving.decoder import Decoder, Experts
-from measure.serving.plan import Plan, check_context, check_plan, memories
+from measure.serving.plan import MOST, Plan, check_plan, memories
 from measure.serving.step import COLLECTIVE, Operation, Step, decode, prefill
 
 SIZES = {"dp": "data", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
@@ -18,19 +21,19 @@ SIZES = {"dp": "data", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
 
 @dataclass(frozen=True)
 class LeastTimes:
-    """The least times (s) of a step's arithmetic, memory and communication, and the bytes that a GPU of each stage
-    sends, added. A token passes all stages. Overlapped, each stage takes its longest part.
+    """The least times (s) of a token's way through all stages, and the bytes that a GPU of each stage sends, added.
+
+    Arithmetic, memory and communication are those of the largest micro-batch. A stage takes their sum (``serial_s``),
+    or the longest of them (``overlapped_s``). A token's time is that of all stages in turn, or the slowest stage's time
+    for all micro-batches if that is longer. ``sent_byte`` are the bytes of all micro-batches.
     """
 
     arithmetic_s: float
     memory_s: float
     communication_s: float
+    serial_s: float
     overlapped_s: float
     sent_byte: float
-
-    @property
-    def serial_s(self) -> float:
-        return self.arithmetic_s + self.memory_s + self.communication_s
 
     @property
     def bound(self) -> str:
@@ -57,11 +60,13 @@ class ServingCollective:
 class ServingPlan:
     """How GPUs serve a decoder with ``requests`` at once, in all data groups together.
 
-    ``held_byte`` is what the fullest GPU holds: weights, and the cache of its group's requests.
+    The requests of a group pass the stages as ``micro_batches``, so that several stages work at once. ``held_byte`` is
+    what the fullest GPU holds: weights, and the cache of its group's requests.
     """
 
     plan: Plan
     requests: int
+    micro_batches: int
     weight_byte: float
     request_byte: float
     held_byte: float
@@ -95,10 +100,10 @@ def serving_plans(
 
     Raises UserError if there is none; it names the nearest that works.
     """
-    check_context(decoder, context + 1)
+    _check_prompt(decoder, context)
     sizes = {SIZES[flag]: size for flag, size in fixed.items()}
     most = fabric.node_gpus if fabric.network_byte_per_s is None else gpus
-    able = [plan for plan in _plans(decoder, gpus) if plan.tensor <= most and plan.data <= requests]
+    able = list(_plans(decoder, gpus, requests, most))
     found = [plan for plan in able if all(getattr(plan, name) == size for name, size in sizes.items())]
     if not found:
         raise _refusal(decoder, gpus, requests, sizes, able, most)
@@ -106,12 +111,25 @@ def serving_plans(
     return sorted(plans, key=lambda each: each.rank)
 
 
-def _plans(decoder: Decoder, gpus: int) -> Iterator[Plan]:
-    has_experts = any(isinstance(layer.feed_forward, Experts) for layer in decoder.layers)
-    for tensor in divisors(gpus):
-        for pipeline in divisors(gpus // tensor):
-            data = gpus // tensor // pipeline
-            for expert in divisors(tensor * data) if has_experts else [1]:
+def _check_prompt(decoder: Decoder, context: int) -> None:
+    """Raise UserError for a context that leaves no room for the token of a step."""
+    if context >= decoder.positions:
+        most = decoder.positions
+        raise UserError(
+            f"{decoder.name}: takes {most} tokens at most, and a step adds one to the context of {context}; "
+            f"use a --context of {most - 1} or less"
+        )
+
+
+def _plans(decoder: Decoder, gpus: int, requests: int, most_tensor: int) -> Iterator[Plan]:
+    """Yield all plans of so many GPUs, each of whose data groups has a request."""
+    experts = divisors(_experts(decoder)[0])
+    for tensor in _tensors(decoder, min(gpus, most_tensor)):
+        for pipeline in range(1, len(decoder.layers) + 1):
+            data, rest = divmod(gpus, tensor * pipeline)
+            if rest or data > requests:
+                continue
+            for expert in experts:
                 plan = Plan(tensor, expert, data, pipeline)
                 try:
                     check_plan(decoder, plan)
@@ -120,18 +138,46 @@ def _plans(decoder: Decoder, gpus: int) -> Iterator[Plan]:
                 yield plan
 
 
+def _tensors(decoder: Decoder, most: int) -> list[int]:
+    """Return the numbers of GPUs, up to ``most``, that can share the matrices."""
+    parts = {part for layer in decoder.layers for part in layer.parts}
+    return [size for size in range(1, min(most, MOST) + 1) if all(part.can_divide(size) for part in parts)]
+
+
+def _experts(decoder: Decoder) -> tuple[int, int]:
+    """Return the largest numbers of GPUs that can have different experts, and parts of the same; 1 and 0 if none do."""
+    found = {part for layer in decoder.layers for part in layer.parts if isinstance(part, Experts)}
+    return (gcd(*(part.count for part in found)), gcd(*(part.inner for part in found))) if found else (1, 0)
+
+
+def most_gpus(decoder: Decoder, most: int, requests: int, most_tensor: int) -> int:
+    """Return the largest number of GPUs, up to ``most``, that has a plan."""
+    count, inner = _experts(decoder)
+    stages = {first * second for first, second in product(divisors(count), divisors(inner))} if inner else set()
+    found = 1
+    for tensor, pipeline in product(_tensors(decoder, min(most, most_tensor)), range(1, len(decoder.layers) + 1)):
+        data = min(requests, most // (tensor * pipeline))
+        if inner:
+            able = (size // tensor for size in stages if size % tensor == 0)
+            data = max((each for each in able if each <= data), default=0)
+        found = max(found, tensor * pipeline * data)
+    return found
+
+
 def _refusal(
     decoder: Decoder, gpus: int, requests: int, sizes: dict[str, int], able: list[Plan], most: int
 ) -> UserError:
     asked = Plan(**sizes)
     check_plan(decoder, asked)  # it names the nearest size
     reason = f"the sizes make {asked.gpus} GPUs, and --gpus is {gpus}"
+    if not sizes:
+        reason = f"{gpus} GPUs cannot share {requests} requests and {len(decoder.layers)} layers"
     if asked.tensor > most:
         reason = f"--tp {asked.tensor} crosses nodes of {most} GPUs, and the links between nodes need --network GB/s"
     elif asked.data > requests:
         reason = f"--dp {asked.data} has more groups than --batch {requests} has requests"
     if not able:
-        return UserError(f"plan of {decoder.name}: {reason}; use another --gpus or a larger --batch")
+        return UserError(f"plan of {decoder.name}: {reason}; use --gpus {most_gpus(decoder, gpus, requests, most)}")
 
     def distance(plan: Plan) -> float:
         return sum(abs(getattr(plan, name) / size - 1) for name, size in sizes.items())
@@ -153,27 +199,67 @@ def _serving_plan(
     if chip.memory_byte is not None:
         rooms = [max(0.0, chip.memory_byte - each.weight_byte) / each.request_byte for each in held]
         most = plan.data * int(min(rooms))
-    step = decode(decoder, plan, requests, context)
+
+    @cache
+    def micro_batch(size: int) -> _MicroBatch:
+        return _MicroBatch.of(decode(decoder, plan, plan.data * size, context), chip, fabric, plan)
+
+    cuts = [_cut(group, count) for count in range(1, min(plan.pipeline, group) + 1)]
+    found = [[(micro_batch(size), runs) for size, runs in cut] for cut in cuts]
+    times = [_times(each) for each in found]
+    best = min(range(len(cuts)), key=lambda number: (times[number].overlapped_s, times[number].serial_s))
+    prompt = _MicroBatch.of(prefill(decoder, plan, plan.data, context), chip, fabric, plan)
     return ServingPlan(
-        plan, requests, fullest.weight_byte, fullest.request_byte,
+        plan, requests, best + 1, fullest.weight_byte, fullest.request_byte,
         fullest.weight_byte + group * fullest.request_byte, chip.memory_byte, most,
-        _times(step, chip, fabric, plan), _times(prefill(decoder, plan, plan.data, context), chip, fabric, plan),
-        tuple(_collectives(step, fabric, plan)),
+        times[best], _times([(prompt, 1)]), tuple(_collectives(found[best], fabric, plan)),
     )  # fmt: skip
 
 
-def _times(step: Step, chip: ServedChip, fabric: Fabric, plan: Plan) -> LeastTimes:
-    spent, overlapped_s, sent_byte = list[tuple[float, float, float]](), 0.0, 0.0
-    for stage in step.stages:
-        arithmetic_s = sum(each.calls * each.work.flop / _rate(chip, each.precision) for each in stage)
-        memory_s = sum(each.calls * each.work.byte for each in stage) / chip.byte_per_s
-        sending = [each for each in stage if each.kind == COLLECTIVE]
-        communication_s = sum(each.calls * _least_s(each, fabric, plan)[0] for each in sending)
-        spent.append((arithmetic_s, memory_s, communication_s))
-        overlapped_s += max(spent[-1])
-        sent_byte += sum(each.calls * each.work.sent_byte for each in sending)
-    arithmetic_s, memory_s, communication_s = map(sum, zip(*spent, strict=True))
-    return LeastTimes(arithmetic_s, memory_s, communication_s, overlapped_s, sent_byte)
+def _cut(group: int, count: int) -> list[tuple[int, int]]:
+    """Cut a group's requests as evenly as they go. Return the sizes, the largest first, and how many have each."""
+    least, rest = divmod(group, count)
+    return [(size, runs) for size, runs in ((least + 1, rest), (least, count - rest)) if runs]
+
+
+@dataclass(frozen=True)
+class _MicroBatch:
+    """A step of some of a group's requests; ``stage_s`` are each stage's arithmetic, memory and communication."""
+
+    step: Step
+    stage_s: list[tuple[float, float, float]]
+    sent_byte: float
+
+    @classmethod
+    def of(cls, step: Step, chip: ServedChip, fabric: Fabric, plan: Plan) -> "_MicroBatch":
+        sending = (each for stage in step.stages for each in stage if each.kind == COLLECTIVE)
+        sent_byte = sum(each.calls * each.work.sent_byte for each in sending)
+        return cls(step, [_stage_times(stage, chip, fabric, plan) for stage in step.stages], sent_byte)
+
+
+def _times(cut: list[tuple[_MicroBatch, int]]) -> LeastTimes:
+    """Return the least times of micro-batches, the largest first, and how often each runs."""
+
+    def token_s(whole: Callable[[Iterable[float]], float]) -> float:
+        passing_s = sum(whole(stage) for stage in cut[0][0].stage_s)
+        busy_s = [0.0] * len(cut[0][0].stage_s)
+        for each, runs in cut:
+            busy_s = [busy + runs * whole(stage) for busy, stage in zip(busy_s, each.stage_s, strict=True)]
+        return max(passing_s, *busy_s)
+
+    arithmetic_s, memory_s, communication_s = map(sum, zip(*cut[0][0].stage_s, strict=True))
+    sent_byte = sum(runs * each.sent_byte for each, runs in cut)
+    return LeastTimes(arithmetic_s, memory_s, communication_s, token_s(sum), token_s(max), sent_byte)
+
+
+def _stage_times(
+    stage: tuple[Operation, ...], chip: ServedChip, fabric: Fabric, plan: Plan
+) -> tuple[float, float, float]:
+    """Return the least times (s) of arithmetic, memory and communication."""
+    arithmetic_s = sum(each.calls * each.work.flop / _rate(chip, each.precision) for each in stage)
+    memory_s = sum(each.calls * each.work.byte for each in stage) / chip.byte_per_s
+    sending = (each for each in stage if each.kind == COLLECTIVE)
+    return arithmetic_s, memory_s, sum(each.calls * _least_s(each, fabric, plan)[0] for each in sending)
 
 
 def _rate(chip: ServedChip, precision: str) -> float:
@@ -188,13 +274,15 @@ def _least_s(operation: Operation, fabric: Fabric, plan: Plan) -> tuple[float, b
     return fabric.least_s(kind, operation.shape["message_byte"], gpus, stride), fabric.crosses(gpus, stride)
 
 
-def _collectives(step: Step, fabric: Fabric, plan: Plan) -> Iterator[ServingCollective]:
-    for number, stage in enumerate(step.stages):
-        for each in stage:
-            if each.kind == COLLECTIVE:
-                kind, _, name = each.name.partition(" of ")
-                least_s, is_between = _least_s(each, fabric, plan)
-                yield ServingCollective(
-                    kind, name, number, int(each.shape["gpus"]), each.calls, each.shape["message_byte"],
-                    each.calls * each.work.sent_byte, is_between, each.calls * least_s,
-                )  # fmt: skip
+def _collectives(cut: list[tuple[_MicroBatch, int]], fabric: Fabric, plan: Plan) -> Iterator[ServingCollective]:
+    for number in range(plan.pipeline):
+        for micro_batch, runs in cut:
+            for each in micro_batch.step.stages[number]:
+                if each.kind == COLLECTIVE:
+                    kind, _, name = each.name.partition(" of ")
+                    least_s, is_between = _least_s(each, fabric, plan)
+                    calls = runs * each.calls
+                    yield ServingCollective(
+                        kind, name, number, int(each.shape["gpus"]), calls, each.shape["message_byte"],
+                        calls * each.work.sent_byte, is_between, calls * least_s,
+                    )  # fmt: skip

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import log, prod
+from math import isqrt, log, prod
 from typing import Protocol
 
 from measure.errors import UserError
 from measure.planning.states import STAGES
 from measure.planning.work import StageWork
+from measure.serving.plan import MOST
 
 FLAGS = {"dp": "data", "zero": "zero", "tp": "tensor", "cp": "context", "pp": "pipeline", "ep": "expert"}
 PART = 8192  # tokens that a GPU keeps of a split sequence, as in Llama 3 (Grattafiori et al. 2024, table 4)
@@ -95,7 +96,8 @@ def nearest(sizes: Sequence[int], size: int) -> str:
 
 
 def divisors(number: int) -> list[int]:
-    return [size for size in range(1, number + 1) if number % size == 0]
+    small = [size for size in range(1, isqrt(number) + 1) if number % size == 0]
+    return sorted({*small, *(number // size for size in small)})
 
 
 def layouts(
@@ -106,20 +108,40 @@ def layouts(
     ``most_tensor`` is the largest group that may share matrices: the GPUs of a node if nobody named a network. Without
     ``may_split_all`` sequences are split as long as a GPU keeps ``PART`` tokens.
     """
-    long = (network.tokens or 0) // PART
-    splits = [size for size in divisors(gpus) if may_split_all or size <= max(1, long)]
-    for tensor, split in product(divisors(gpus), splits):
-        if gpus % (tensor * split) or tensor_reason(network, tensor, most_tensor) or network.context_refusal(split):
+    tensors, splits = _tensors(network, gpus, most_tensor), _splits(network, gpus, may_split_all)
+    for tensor, split in product(tensors, splits):
+        if gpus % (tensor * split):
             continue
-        for pipeline in divisors(gpus // tensor // split):
+        for pipeline in (size for size in range(1, network.depth + 1) if gpus // tensor // split % size == 0):
             data = gpus // tensor // split // pipeline
-            if pipeline_reason(network, pipeline) or data_reason(network, data, batch):
+            if data_reason(network, data, batch):
                 continue
             for expert in divisors(data):
                 if network.expert_refusal(expert, tensor):
                     continue
                 for zero in STAGES if data * split > 1 else (0,):
                     yield Layout(data, zero, tensor, pipeline, expert, split)
+
+
+def _tensors(network: TrainedNetwork, most: int, most_tensor: int | None) -> list[int]:
+    """Return the numbers of GPUs, up to ``most``, that can share the matrices."""
+    sizes = range(1, min(most, MOST, most_tensor or MOST) + 1)
+    return [size for size in sizes if not network.tensor_refusal(size)]
+
+
+def _splits(network: TrainedNetwork, most: int, may_split_all: bool) -> list[int]:
+    """Return the numbers of GPUs, up to ``most``, that can split a sequence."""
+    tokens = network.tokens or 0
+    longest = min(most, tokens if may_split_all else tokens // PART)
+    sizes = {1, *(divisors(tokens // 2) if tokens > 1 else [])}
+    return [size for size in sorted(sizes) if size <= max(1, longest) and not network.context_refusal(size)]
+
+
+def most_gpus(network: TrainedNetwork, most: int, batch: int, most_tensor: int | None = None) -> int:
+    """Return the largest number of GPUs, up to ``most``, that has a layout."""
+    sizes = product(_tensors(network, most, most_tensor), _splits(network, most, False), divisors(batch))
+    groups = (prod(each) for each in sizes)
+    return max(group * min(network.depth, most // group) for group in groups if group <= most)
 
 
 def tensor_reason(network: TrainedNetwork, size: int, most: int | None) -> str | None:
@@ -156,8 +178,8 @@ def choose(
         return found
     reason = _reason(network, gpus, batch, fixed, most_tensor)
     if not able:
-        others = (each for each in range(gpus, 0, -1) if any(layouts(network, each, batch, most_tensor)))
-        raise UserError(f"plan of {network.name}: {reason}; use --gpus {next(others)}, or --batch {gpus} or a multiple")
+        near = most_gpus(network, gpus, batch, most_tensor)
+        raise UserError(f"plan of {network.name}: {reason}; use --gpus {near}, or --batch {gpus} or a multiple")
 
     def distance(each: Layout) -> float:
         return sum(abs(log((1 + getattr(each, name)) / (1 + size))) for name, size in sizes.items())

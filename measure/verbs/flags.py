@@ -13,6 +13,7 @@ from measure.domain.words import EAGER
 from measure.errors import UserError, as_called, by_spaces, quote, unknown
 from roofwright.command_line import CommandLine, data_flag
 
+LARGEST_COUNT = 10**9 - 1
 Verbs: TypeAlias = "argparse._SubParsersAction[CommandLine]"
 Run = Callable[[argparse.Namespace], int]  # returns the exit code, and raises UserError for bad input
 
@@ -101,7 +102,9 @@ def parse_time(text: str) -> float:
 
 def parse_count(text: str, least: int = 1) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a valid number; use a whole number ≥ {least}")
+        raise argparse.ArgumentTypeError(
+            f"{quote(text)} is not a valid number; use a whole number, {least} to {LARGEST_COUNT}"
+        )
     return int(text)
 
 

@@ -14,7 +14,7 @@ from measure.serving.decoder import Decoder, Experts
 from measure.verbs.stored import stored_text
 from measure.verbs.terminal import Line, Table
 
-OF_NETWORK = "of the network"
+OF_NETWORK, MICRO_BATCHES = "of the network", "micro-batches"
 SHOWN = 8  # plans; --json has all
 
 
@@ -41,7 +41,7 @@ def _fits(fits: bool | None) -> str:
 TRAINING: dict[str, Callable[[TrainingPlan], str]] = {
     "plan": lambda row: row.layout.text,
     "recompute": lambda row: row.recompute,
-    "micro-batches": lambda row: f"{row.micro_batches} of {row.micro_batch}",
+    MICRO_BATCHES: lambda row: f"{row.micro_batches} of {row.micro_batch}",
     "memory a GPU": lambda row: si(row.memory.byte, "B"),
     "fits": lambda row: _fits(row.fits),
     "FLOP a GPU": lambda row: si(row.flop, "FLOP"),
@@ -54,6 +54,7 @@ TRAINING: dict[str, Callable[[TrainingPlan], str]] = {
 }
 SERVING: dict[str, Callable[[ServingPlan], str]] = {
     "plan": lambda row: row.text,
+    MICRO_BATCHES: lambda row: str(row.micro_batches),
     "weights a GPU": lambda row: si(row.weight_byte, "B"),
     "with the cache": lambda row: si(row.held_byte, "B"),
     "fits": lambda row: _fits(row.fits),
@@ -156,6 +157,7 @@ def _training_notes(
 ) -> Iterator[str]:
     parts = {"arithmetic": best.arithmetic_s, "memory": best.memory_s, "communication": best.communication_s}
     times = " + ".join(f"{name} {latency(seconds)}" for name, seconds in parts.items())
+    network = setup.network
     idle = f", and idle {percent(best.bubble)} of the micro-batches' time" if best.bubble else ""
     yield f"Its step: {times}{idle}. Added: {latency(best.serial_s)}. Overlapped: {latency(best.overlapped_s)}."
     if best.fits is False:
@@ -169,12 +171,16 @@ def _training_notes(
         yield f"torch's Adam takes {states.update} B more during the update, counted here; its fused=True does not."
     yield (
         "MFU = model FLOP of the step / (step time x GPUs x peak). "
-        f"The model FLOP, {si(best.model_flop, 'FLOP')}, are three forward passes:"
+        f"The model FLOP, {si(best.model_flop, 'FLOP')}, are a forward and a backward pass."
     )
-    yield "products, and scores that no mask hides. What is computed again is FLOP of a GPU, not of the model."
+    if network.tokens:
+        yield "They count products, and scores that no mask hides. The backward pass has twice the forward FLOP."
+    else:
+        yield "The first layer needs no gradient of its input, so they are fewer than three forward passes."
+    yield "What is computed again is FLOP of a GPU, not of the model."
     yield "C: model FLOP of the step. F: peak (FLOP/s). W, V: link and network of a GPU (B/s). P: parameters."
     yield "w, g: bytes of a weight, a gradient. S: bytes that tensor groups gather and scatter in a step."
-    if setup.network.tokens:
+    if network.tokens:
         yield (
             "With C = 6 P tokens, so without attention, communication bounds the step below "
             f"2 g F / (6 W) = {plain(_tokens(setup, 2 * states.gradient))} tokens a GPU (DDP),"
@@ -212,7 +218,10 @@ def serving_lines(
     best = plans[0]
     texts = [decoder.name, stored_text(decoder)]
     texts += [f"{best.requests:,} requests of {context:,} tokens", heading.text]
-    lines = [", ".join(texts), "", *_table(plans[:SHOWN], SERVING, table), *_more(len(plans)), ""]
+    columns = dict(SERVING)
+    if all(each.micro_batches == 1 for each in plans):
+        del columns[MICRO_BATCHES]
+    lines = [", ".join(texts), "", *_table(plans[:SHOWN], columns, table), *_more(len(plans)), ""]
     if best.collectives:
         lines += [f"The first plan, {best.text}: what a GPU sends in a step", ""]
         lines += [*_collectives(best.collectives, likely, table), ""]

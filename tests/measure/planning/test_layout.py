@@ -7,7 +7,7 @@ import pytest
 from measure.errors import UserError
 from measure.planning.decoders import TrainedDecoder
 from measure.planning.fabric import Fabric
-from measure.planning.layout import FLAGS, Layout, choose, layouts
+from measure.planning.layout import FLAGS, Layout, choose, layouts, most_gpus
 from measure.planning.search import best_schedule
 from measure.planning.states import state_bytes
 from measure.planning.training import Accelerator, TrainingSetup
@@ -25,6 +25,13 @@ def test_all_products_of_a_number_of_gpus():
     expected |= {Layout(2, zero, *sizes) for zero in range(4) for sizes in ((2, 1), (1, 2))}
     expected |= {Layout(tensor=4), Layout(tensor=2, pipeline=2), Layout(pipeline=4)}
     assert found == expected
+
+
+def test_the_most_gpus_are_those_of_the_largest_layout():
+    for batch in (1, 6):
+        able = [gpus for gpus in range(1, 400) if any(layouts(llama(16384), gpus, batch, 8))]
+        for gpus in (1, 127, 131, 399):
+            assert most_gpus(llama(16384), gpus, batch, 8) == max(each for each in able if each <= gpus)
 
 
 def test_long_sequences_are_split():
@@ -61,6 +68,8 @@ def test_experts_join_data_groups():
         (8, 64, {"cp": 16}, "--cp 16 makes 16 GPUs, which do not divide --gpus 8; .* is --dp 1 --tp 1 --cp 8 --pp 1"),
         (8, 64, {"ep": 2}, "--ep 2 spreads experts, and the layers have none; the nearest that works is"),
         (97, 64, {}, "97 GPUs cannot share .*; use --gpus 96, or --batch 97 or a multiple"),
+        # 80 stages of the 8 GPUs of a node, for each of 8 sequences
+        (10**9 - 1, 8, {}, f"{10**9 - 1} GPUs cannot share .*; use --gpus 5120, or --batch {10**9 - 1} or a multiple"),
     ],
 )  # fmt: skip
 def test_a_wrong_layout_gets_the_nearest_that_works(gpus, batch, fixed, sentence):

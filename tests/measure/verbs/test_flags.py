@@ -2,7 +2,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from measure.verbs.flags import parse_percent, parse_time
+from measure.verbs.flags import parse_count, parse_percent, parse_time
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,10 @@ def test_times_and_percentages(parse, text, value):
             parse(text)
     else:
         assert parse(text) == value
+
+
+@pytest.mark.parametrize("text", ["1000000000", "0", "1e3", "-1", "٣"])
+def test_a_count_has_nine_digits(text):
+    with pytest.raises(ArgumentTypeError, match=r"use a whole number, 1 to 999999999$"):
+        parse_count(text)
+    assert parse_count("999999999") == 999_999_999
