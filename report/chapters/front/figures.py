@@ -66,7 +66,8 @@ def _most_ran(cells: pd.DataFrame) -> Any:
 def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> alt.LayerChart:
     rows = rows[["flop_per_s", "intensity"]].assign(name=rows.model.map(network_name))
     reach = [rows.intensity.min() / 4, *rows.intensity, 8 * rows.intensity.max()]
-    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 150, reach, rows.flop_per_s)
+    rates = [rows.flop_per_s.min() / 6, *rows.flop_per_s]  # the regimes' names stand below the networks'
+    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 150, reach, rates)
     is_named, places = rows.name.isin(NAMED), ("intensity", "flop_per_s")
     color = by_color("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS, legend=None)
     return plane.chart(

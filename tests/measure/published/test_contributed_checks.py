@@ -65,7 +65,7 @@ def test_the_committed_machines_are_plausible(name):
         ("data_parallel_steps.csv", 2, "latency_high_s", "0.45", "is ok, and its interval does not hold its latency"),
         ("profiles.csv", 2, "input_shape", "9" * 19, "not whole numbers joined by 'x'"),
         ("runs.csv", 3, "status", "ok", "is ok, and samples.csv has no sample of it"),
-        ("samples.csv", 3, "sample", "0", "repeats the row in line 2"),
+        ("samples.csv", 3, "sample", "0", "contradicts line 2"),
     ],
 )  # fmt: skip
 def test_a_row_that_cannot_have_been_measured_is_named(folder, file, line, column, text, words):
