@@ -13,7 +13,7 @@ from measure.planning.layout import divisors
 from measure.planning.training import ARITHMETIC, COMMUNICATION, MEMORY
 from measure.predicting.kernels import ServedChip
 from measure.serving.decoder import Decoder, Experts
-from measure.serving.plan import MOST, Plan, check_plan, memories
+from measure.serving.plan import MOST, Plan, check_context, check_plan, memories
 from measure.serving.step import COLLECTIVE, Operation, Step, decode, prefill
 
 SIZES = {"dp": "data", "tp": "tensor", "pp": "pipeline", "ep": "expert"}
@@ -100,7 +100,7 @@ def serving_plans(
 
     Raises UserError if there is none; it names the nearest that works.
     """
-    _check_prompt(decoder, context)
+    check_context(decoder, context + 1, 1)  # a step adds a token
     sizes = {SIZES[flag]: size for flag, size in fixed.items()}
     most = fabric.node_gpus if fabric.network_byte_per_s is None else gpus
     able = list(_plans(decoder, gpus, requests, most))
@@ -109,16 +109,6 @@ def serving_plans(
         raise _refusal(decoder, gpus, requests, sizes, able, most)
     plans = (_serving_plan(decoder, chip, fabric, plan, requests, context) for plan in found)
     return sorted(plans, key=lambda each: each.rank)
-
-
-def _check_prompt(decoder: Decoder, context: int) -> None:
-    """Raise UserError for a context that leaves no room for the token of a step."""
-    if context >= decoder.positions:
-        most = decoder.positions
-        raise UserError(
-            f"{decoder.name}: takes {most} tokens at most, and a step adds one to the context of {context}; "
-            f"use a --context of {most - 1} or less"
-        )
 
 
 def _plans(decoder: Decoder, gpus: int, requests: int, most_tensor: int) -> Iterator[Plan]:

@@ -175,7 +175,7 @@ def check_context(decoder: Decoder, tokens: int, output: int = 0) -> None:
     most, context = decoder.positions, tokens - output
     if tokens <= most:
         return
-    rooms = {"a context": most - output, "an --output": most - context if output else 0}
+    rooms = {"a --context" if output else "a context": most - output, "an --output": most - context if output else 0}
     remedy = " or ".join(f"{name} of {room} or less" for name, room in rooms.items() if room > 0)
     parts = f" ({context} of context and {output} of output)" if output else ""
     remedy = remedy or "less of both"

@@ -94,16 +94,16 @@ def test_a_context_beyond_the_configuration_is_refused():
     decode(decoder, Plan(), 1, 40_959)
     with pytest.raises(UserError, match="takes 40960 tokens at most, not 40961; use a context of 40960 or less"):
         prefill(decoder, Plan(), 1, 40_961)
-    with pytest.raises(UserError, match="use a context of 40959 or less"):  # a token more is scored
+    with pytest.raises(UserError, match="use a --context of 40959 or less"):  # a token more is scored
         decode(decoder, Plan(), 1, 40_960)
 
 
 @pytest.mark.parametrize(
     ("context", "output", "remedy"),
     [
-        (40_960, 1024, "use a context of 39936 or less"),  # 40,960 - 1,024
+        (40_960, 1024, "use a --context of 39936 or less"),  # 40,960 - 1,024
         (4096, 1_000_000, "use an --output of 36864 or less"),  # 40,960 - 4,096
-        (40_000, 1024, "use a context of 39936 or less or an --output of 960 or less"),
+        (40_000, 1024, "use a --context of 39936 or less or an --output of 960 or less"),
         (40_960, 40_960, "use less of both"),
     ],
 )

@@ -125,7 +125,7 @@ def test_a_chip_without_bf16_serves_fp16(capsys):
         (["--gpus", "8", "--tp", "8", "--ep", "3"], "use --ep 1"),
         (["--gpus", "8", "--tp", "4"], "the plan has 4 GPUs (tp 4 x dp 1 x pp 1), not 8; use --gpus 4 or"),
         (["--gpus", "81", "--pp", "81"], "80 layers cannot make --pp 81 stages; use --gpus 80 --pp 80"),
-        (["--gpus", "8", "--context", "131072"], "use a context of 130048 or less"),  # 131,072 - 1,024
+        (["--gpus", "8", "--context", "131072"], "use a --context of 130048 or less"),  # 131,072 - 1,024
         (["--gpus", "8", "--output", "1000000"], "use an --output of 126976 or less"),  # 131,072 - 4,096
         (["--gpus", "8", "--chip", "Google TPU v4"], "Google TPU v4 is not predicted: tokens need a chip of kind gpu"),
         (["--gpus", "8", "--chip", "Google*"], "is not predicted: tokens need a chip of kind gpu"),
